@@ -1,0 +1,3 @@
+.PHONY: up
+up:
+	@echo "under construction"

@@ -1,0 +1,1 @@
+"""Wiring of the control plane: settings, URLs, ASGI, Celery. No domain code."""

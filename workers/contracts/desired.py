@@ -1,0 +1,36 @@
+"""Desired state of one node: the agent makes it so, and keeps it so."""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class ReplicaSpec(Struct, frozen=True, kw_only=True):
+    """One engine process that should run. `spec_hash` changes when the process must be replaced.
+
+    `engine` is "vllm", "llamacpp" or "fake"; `source` is what the adapter loads (a path, a repo, a model name known to
+    the adapter); `engine_args` are the adapter's own options, validated by it. `port` is fixed by the control plane.
+    """
+
+    replica_id: str
+    deployment_id: str
+    version_id: str
+    engine: str
+    source: str
+    served_name: str
+    port: int
+    spec_hash: str
+    task: str = "generate"
+    max_context_tokens: int | None = None
+    max_running_requests: int = 64
+    engine_args: dict[str, Any] = field(default_factory=dict)
+    is_draining: bool = False
+
+
+class DesiredState(Struct, frozen=True, kw_only=True):
+    """`fence` is the fencing token of the controller that wrote it: a lower one than seen before is refused."""
+
+    node_id: str
+    generation: int
+    fence: int
+    replicas: list[ReplicaSpec] = field(default_factory=list)

@@ -1,0 +1,32 @@
+"""Files through which the agent and the gateway of one node talk, all under the node's directory.
+
+Each is written whole to a temporary name and renamed, so a reader sees the old one or the new one. Either process may
+die and come back at any time: what matters is on disk.
+
+    snapshot.json    signed envelope of the newest snapshot           agent → gateway
+    endpoints.json   EndpointList                                     agent → gateway
+    desired.json     DesiredState                                     agent → itself, after a restart
+    gateway.json     GatewayReport, once a second                     gateway → agent
+    control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
+    spool/           usage records (spool format: docs/architecture.md) gateway → agent
+"""
+
+import os
+from pathlib import Path
+
+SNAPSHOT_FILE = "snapshot.json"
+ENDPOINTS_FILE = "endpoints.json"
+DESIRED_FILE = "desired.json"
+GATEWAY_REPORT_FILE = "gateway.json"
+PUBLIC_KEY_FILE = "control.pub"
+SPOOL_DIRECTORY = "spool"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replaces `path` so that neither a crash nor a power cut leaves half a file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,81 @@
+"""Frames of the agent's websocket, `GET /ws/agent/` with `Authorization: Bearer <agent token>`; each one JSON text.
+
+    agent → control plane          control plane → agent
+    Hello      once, first         Welcome      answers Hello
+    Telemetry  each second         SnapshotPush when the agent's generation is not the newest
+    UsageBatch until acknowledged  DesiredPush  likewise
+                                   UsageAck     after the transaction that stored the batch
+
+Each push is repeated until telemetry shows that it has arrived, so losing any frame costs at most the next second.
+"""
+
+from typing import Any
+
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
+
+from workers.contracts.desired import DesiredState
+from workers.contracts.telemetry import NodeTelemetry
+from workers.contracts.usage import UsageRecord
+
+PROTOCOL_VERSION = 1
+CLOSE_UNAUTHORISED = 4401
+CLOSE_BAD_FRAME = 4400
+CLOSE_REPLACED = 4409
+
+
+class Hello(Struct, frozen=True, kw_only=True, tag="hello"):
+    """`inventory` is what the node has: cpu_count, memory_bytes, hostname, gpus, engines that can run here."""
+
+    protocol: int = PROTOCOL_VERSION
+    node_id: str
+    boot_id: str
+    agent_version: str
+    gateway_url: str = ""
+    inventory: dict[str, Any] = field(default_factory=dict)
+
+
+class Telemetry(Struct, frozen=True, kw_only=True, tag="telemetry"):
+    body: NodeTelemetry
+
+
+class UsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
+    """`batch_id` is the agent's own; the acknowledgement returns it."""
+
+    batch_id: str
+    records: list[UsageRecord]
+
+
+class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
+    """`node_id` is the id that the token belongs to; `snapshot_public_key` is base64 of 32 raw Ed25519 bytes."""
+
+    node_id: str
+    node_name: str
+    snapshot_public_key: str
+    server_time: float
+
+
+class SnapshotPush(Struct, frozen=True, kw_only=True, tag="snapshot"):
+    """`envelope` is a signed envelope (signing.py), passed on byte for byte."""
+
+    generation: int
+    envelope: Raw
+
+
+class DesiredPush(Struct, frozen=True, kw_only=True, tag="desired"):
+    body: DesiredState
+
+
+class UsageAck(Struct, frozen=True, kw_only=True, tag="usage_ack"):
+    """`stored` and `duplicate` add up to the batch's records."""
+
+    batch_id: str
+    stored: int
+    duplicate: int
+
+
+FromAgent = Hello | Telemetry | UsageBatch
+ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck
+
+decode_from_agent = Decoder(FromAgent).decode
+decode_to_agent = Decoder(ToAgent).decode

@@ -1,0 +1,104 @@
+"""What a gateway needs to serve: compiled by the control plane, versioned by `generation`, signed in transit.
+
+The file given to `python -m workers.gateway --snapshot FILE` is this struct as JSON; docs/howto/standalone-gateway.md
+shows one, and `python -m workers.contracts.example` writes one.
+"""
+
+from msgspec import Struct, field
+
+from workers.contracts.endpoints import Endpoint
+
+SCHEMA_VERSION = 1
+
+
+class ServiceClass(Struct, frozen=True, kw_only=True):
+    """`rank` 0 is served first."""
+
+    name: str
+    rank: int
+
+
+class SLOProfile(Struct, frozen=True, kw_only=True):
+    name: str
+    ttft_ms: int
+    tpot_ms: int
+
+
+class TenantPolicy(Struct, frozen=True, kw_only=True):
+    """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429."""
+
+    tenant_id: str
+    name: str
+    service_class: str
+    slo_profile: str
+    weight: float = 1.0
+    max_queued_requests: int = 1000
+
+
+class KeyGrant(Struct, frozen=True, kw_only=True):
+    """`key_sha256` is the lowercase hex SHA-256 of the whole key; the key itself is nowhere.
+
+    `models` lists the public model names the key may use; empty means all of them. `expires_at` is in Unix seconds.
+    """
+
+    key_id: str
+    key_sha256: str
+    tenant_id: str
+    user_id: str = ""
+    expires_at: float | None = None
+    models: list[str] = field(default_factory=list)
+
+
+class Price(Struct, frozen=True, kw_only=True):
+    """In picodollars (1e-12 USD) per token, so that sums are exact integers: 0.15 USD per million tokens is 150_000."""
+
+    input_pico_usd: int = 0
+    cached_input_pico_usd: int = 0
+    output_pico_usd: int = 0
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed"."""
+
+    version_id: str
+    model: str
+    label: str
+    served_name: str
+    deployment_id: str = ""
+    task: str = "generate"
+    max_context_tokens: int | None = None
+    price: Price = Price()
+
+
+class RouteTarget(Struct, frozen=True, kw_only=True):
+    """`weight` is relative to the sum of the route's weights."""
+
+    version_id: str
+    weight: int
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """A public model name → weighted versions. `created_at` (Unix seconds) is what `/v1/models` reports."""
+
+    public_name: str
+    targets: list[RouteTarget]
+    created_at: int = 0
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
+
+    `cors_origins` are the browser origins that may call the gateway (the console's playground).
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    generation: int
+    compiled_at: float
+    service_classes: list[ServiceClass]
+    slo_profiles: list[SLOProfile]
+    tenants: list[TenantPolicy]
+    keys: list[KeyGrant]
+    versions: list[Version]
+    routes: list[Route]
+    endpoints: list[Endpoint] = field(default_factory=list)
+    cors_origins: list[str] = field(default_factory=list)
