@@ -22,7 +22,6 @@ from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Reject
 
-
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
 
