@@ -13,7 +13,7 @@ from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
 from workers.gateway.asking import Question
-from workers.gateway.bodies import read_usage, replace_model
+from workers.gateway.bodies import read_answer, replace_model
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
@@ -219,6 +219,8 @@ class Exchange:
         question = self._question
         names = (question.served_name, question.public_model)
         return StreamFilter(
+            fingerprint=self._engine.fingerprint if self._engine is not None else None,
+            choices_per_prompt=question.peek.choices_per_prompt,
             hide_usage=question.needs_usage and not question.peek.wants_usage,
             hide_continuous=question.needs_usage and not question.peek.wants_continuous_usage,
             rename=names if question.is_renamed else None,
@@ -226,6 +228,8 @@ class Exchange:
 
     def _end_stream(self, stream: StreamFilter) -> None:
         last = stream.feed(b"".join(self._pieces)) + stream.finish()
+        if self._engine is not None:
+            self._engine.fingerprint = stream.fingerprint
         self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", self._status)
         self._answer.end(self._status, self._headers, last)
         self._leave_schedule(is_failed=stream.has_error)
@@ -278,8 +282,10 @@ class Exchange:
             self._owner.driver.withdrawn(request_id)
 
     def _used_by_whole(self, body: bytes) -> Used:
-        usage = read_usage(body)
-        return reported(usage) if usage is not None else self._estimate(len(body) // BYTES_PER_TOKEN)
+        answer = read_answer(body)
+        if answer.usage is None:
+            return self._estimate(len(body) // BYTES_PER_TOKEN)
+        return reported(answer.usage)
 
     def _used_so_far(self) -> Used:
         """What the engine has done for an answer that ends here."""

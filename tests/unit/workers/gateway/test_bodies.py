@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from workers.gateway.bodies import ask_for_usage, peek, read_usage, replace_model
+from workers.gateway.bodies import ask_for_usage, peek, read_answer, replace_model
 from workers.gateway.errors import GatewayError
 
 pytestmark = pytest.mark.unit
@@ -69,14 +69,14 @@ def test_options_of_a_wrong_type_are_left_for_the_engine_to_refuse():
 
 
 def test_usage_of_a_whole_answer_is_read():
-    usage = read_usage(b'{"id":"x","usage":{"prompt_tokens":5,"completion_tokens":null,"prompt_tokens_details":null}}')
+    usage = read_answer(b'{"usage":{"prompt_tokens":5,"completion_tokens":null,"prompt_tokens_details":null}}').usage
     assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (5, None, 0)
 
 
 @pytest.mark.parametrize("answer", [b"", b"<html>", b'{"usage":null}', b'{"usage":"none"}', b"{}"])
 def test_an_answer_without_usage_reads_as_unknown(answer):
-    assert read_usage(answer) is None
+    assert read_answer(answer).usage is None
 
 
 def test_the_end_user_is_the_safety_identifier_before_the_user():
