@@ -99,9 +99,7 @@ def remove_member(*, actor: Actor, membership: Membership, now: datetime) -> Non
     tenant_id, before = membership.tenant_id, {"role": membership.role}
     for key in APIKey.objects.filter(tenant_id=tenant_id, owner_id=membership.user_id, revoked_at=None):
         revoke_key(actor=actor, key=key, now=now)
-    record_change(
-        actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before
-    )
+    record_change(actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before)
     membership.delete()
 
 
