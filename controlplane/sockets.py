@@ -13,7 +13,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 def application_of(http: Any) -> Application:
     agent_link = AgentLinkApp()
-    websocket = URLRouter([path("ws/agent/", agent_link)])
+    websocket = URLRouter([path("ws/agent/", agent_link)])  # type: ignore[arg-type]  # Channels routes ASGI applications
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -130,7 +130,10 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # redis-py's own 5 s timeout would end every idle consumer.
-        "CONFIG": {"hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}], "prefix": "tokenyard"},
+        "CONFIG": {
+            "hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}],
+            "prefix": "tokenyard",
+        },
     }
 }
 
@@ -147,6 +150,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 60,
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
+    # A request that wakes a loop does not wait for a broker that is away: one quick second try, then it goes on.
+    "max_retries": 1,
+    "interval_start": 0.1,
     "socket_connect_timeout": VALKEY_TIMEOUT_S,
     "socket_keepalive": True,
 }

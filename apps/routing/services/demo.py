@@ -136,18 +136,18 @@ def _seed_tenant(run: _Run, row: demo.DemoClass) -> Tenant:
     return open_tenant(
         actor=SYSTEM,
         name=row.name,
-        service_class=service_class
-        or create_service_class(actor=SYSTEM, name=row.name, rank=row.rank, now=run.now),
+        service_class=service_class or create_service_class(actor=SYSTEM, name=row.name, rank=row.rank, now=run.now),
         slo_profile=profile
-        or create_slo_profile(
-            actor=SYSTEM, name=row.name, ttft_ms=row.ttft_ms, tpot_ms=row.tpot_ms, now=run.now
-        ),
+        or create_slo_profile(actor=SYSTEM, name=row.name, ttft_ms=row.ttft_ms, tpot_ms=row.tpot_ms, now=run.now),
         now=run.now,
     )
 
 
 def _seed_logins(run: _Run, tenants: list[Tenant]) -> list[DemoLogin]:
-    logins = [_seed_login(run, username="operator", role="operator"), _seed_login(run, username="finance", role="finance")]
+    logins = [
+        _seed_login(run, username="operator", role="operator"),
+        _seed_login(run, username="finance", role="finance"),
+    ]
     for tenant in tenants:
         for role, suffix in ((Role.TENANT_ADMIN, "admin"), (Role.DEVELOPER, "dev")):
             login = _seed_login(run, username=f"{tenant.name}-{suffix}", role=role.value, tenant=tenant.name)
@@ -161,8 +161,14 @@ def _seed_login(run: _Run, *, username: str, role: str, tenant: str = "") -> Dem
     user = User.objects.filter(username=username).first()
     password = known if user and user.check_password(known) else secrets.token_urlsafe(PASSWORD_BYTES)
     if user is None:
-        roles = {"is_operator": role == "operator", "is_finance": role == "finance"}
-        create_user(actor=SYSTEM, username=username, password=password, now=run.now, **roles)
+        create_user(
+            actor=SYSTEM,
+            username=username,
+            password=password,
+            is_operator=role == "operator",
+            is_finance=role == "finance",
+            now=run.now,
+        )
     elif password != known:
         change_password(actor=SYSTEM, user=user, password=password, now=run.now)
     return DemoLogin(username=username, password=password, role=role, tenant=tenant)
