@@ -1,46 +1,23 @@
-"""What goes into the scheduler and what comes out of it."""
+"""What goes into a scheduler and what comes out of it."""
 
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
-RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted"]
-
-
-class SchedulerConfig(Struct, frozen=True, kw_only=True):
-    """`patience_s`: how long a request waits for a version that has no endpoint at all (one may be restarting).
-
-    `max_attempts` counts dispatches of one request. `suspend_s`: how long an endpoint that failed a request gets
-    nothing; it doubles with each failure in a row up to `max_suspend_s`.
-    """
-
-    patience_s: float = 15.0
-    max_attempts: int = 3
-    suspend_s: float = 0.5
-    max_suspend_s: float = 30.0
-    max_queued_requests: int = 10_000
-
-
-class EndpointState(Struct, kw_only=True, eq=False):
-    """Own counts are the truth for what we sent: nothing that an engine reports ever changes `running`."""
-
-    endpoint_id: str
-    version_id: str
-    max_running: int
-    order: int
-    running: int = 0
-    is_draining: bool = False
-    failures_in_a_row: int = 0
-    suspended_until: float = 0.0
-
-    def is_usable(self, now: float) -> bool:
-        return not self.is_draining and self.suspended_until <= now
+RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted", "cannot_meet_deadline"]
+CancelReason = Literal["workflow_deadline"]
 
 
 class Request(Struct, kw_only=True, eq=False):
-    """One request waiting or running. `rank` 0 is served first; `request_id` is the driver's own, unique while alive.
+    """One request, as the driver knows it when it arrives. `request_id` is the driver's own, unique while alive.
 
-    `endpoint` is where it runs, None while it waits; `failed_on` is where its last attempt failed.
+    `rank` is that of the service class, 0 first. Everything from `prompt_tokens` on may be absent:
+
+    `prompt_tokens` and `predicted_output_tokens` are estimates, 0 unknown. `prefix_blocks` number the leading blocks
+    of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. `ttft_slo_s` and
+    `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
+    belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
+    of the class.
     """
 
     request_id: int
@@ -49,9 +26,25 @@ class Request(Struct, kw_only=True, eq=False):
     rank: int
     max_queued_of_tenant: int
     arrived_at: float
-    attempts: int = 0
-    endpoint: EndpointState | None = None
-    failed_on: EndpointState | None = None
+    prompt_tokens: int = 0
+    predicted_output_tokens: float = 0.0
+    prefix_blocks: tuple[int, ...] = ()
+    block_tokens: int = 0
+    ttft_slo_s: float | None = None
+    tpot_slo_s: float | None = None
+    deadline_at: float | None = None
+    weight: float | None = None
+    tenant_weight: float = 1.0
+    workflow_id: str = ""
+
+
+class EngineReport(Struct, frozen=True, kw_only=True):
+    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity."""
+
+    taken_at: float
+    running: int
+    waiting: int
+    kv_usage: float
 
 
 class Dispatch(Struct, frozen=True):
@@ -69,10 +62,32 @@ class Reject(Struct, frozen=True):
     retry_after_s: int | None = None
 
 
-Command = Dispatch | Reject
+class Cancel(Struct, frozen=True):
+    """Stop the request in its engine; the driver answers with `request_withdrawn`."""
+
+    request_id: int
+    reason: CancelReason
 
 
-class Picker(Protocol):
-    """Chooses among endpoints of one version that have room; `candidates` is never empty."""
+class Migrate(Struct, frozen=True):
+    """Continue a stream that its endpoint broke on another one, from the prompt plus what was generated."""
 
-    def pick(self, request: Request, candidates: list[EndpointState]) -> EndpointState: ...
+    request_id: int
+    endpoint_id: str
+
+
+Command = Dispatch | Reject | Cancel | Migrate
+
+
+class Core(Protocol):
+    """Every event takes `now` (seconds, any monotonic origin) and returns the commands to carry out, in order."""
+
+    def endpoint_updated(
+        self, endpoint_id: str, version_id: str, max_running: int, now: float, *, is_draining: bool
+    ) -> list[Command]: ...
+    def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]: ...
+    def request_arrived(self, request: Request, now: float) -> list[Command]: ...
+    def first_token(self, request_id: int, now: float) -> list[Command]: ...
+    def request_finished(self, request_id: int, now: float, output_tokens: int = 0) -> list[Command]: ...
+    def tick(self, now: float) -> list[Command]: ...
+    def next_deadline(self) -> float | None: ...

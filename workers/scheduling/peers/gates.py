@@ -1,0 +1,24 @@
+"""When a gateway with a queue sends more to an endpoint."""
+
+from msgspec import Struct
+
+from workers.scheduling.peers.router import Target
+
+
+class OutstandingCap(Struct, frozen=True):
+    """At most so many requests in an engine."""
+
+    cap: int
+
+    def is_open(self, target: Target) -> bool:
+        return target.outstanding < self.cap
+
+
+class Saturation(Struct, frozen=True, kw_only=True):
+    """llm-d's flow control: the engine's queue and KV use, as it reported them."""
+
+    queue: int = 5
+    kv_usage: float = 0.8
+
+    def is_open(self, target: Target) -> bool:
+        return target.report.waiting < self.queue and target.report.kv_usage < self.kv_usage

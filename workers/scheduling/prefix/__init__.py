@@ -1,0 +1,1 @@
+"""What each endpoint is believed to have cached."""

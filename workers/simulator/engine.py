@@ -1,0 +1,263 @@
+"""A model of one vLLM-like engine: continuous batching, chunked prefill, paged KV, in steps.
+
+Every decoding sequence gains one token a step, so a sequence's end is known when it joins and nothing is done per
+token. Steps in which only known decodes run are taken in one leap; a dispatch in the middle of one cuts it short at
+the end of the step that is running then, which changes nothing: the steps would have been the same.
+"""
+
+from collections import deque
+from math import sqrt
+
+from msgspec import Struct
+
+from workers.scheduling.latency.step_cost import StepCost
+from workers.simulator.job import Job
+from workers.simulator.kv_cache import KVCache
+
+BLOCK_TOKENS = 16
+
+
+class EngineLimits(Struct, frozen=True, kw_only=True):
+    max_sequences: int = 256
+    max_batched_tokens: int = 2048
+    unit_tokens: int = BLOCK_TOKENS
+    watermark: float = 0.01
+
+
+class Engine:
+    """`begin` says when the leap ends; `end` is called then. `arrive` may come at any time between."""
+
+    def __init__(self, name: str, cost: StepCost, limits: EngineLimits) -> None:
+        self.name = name
+        self.cost = cost
+        self.limits = limits
+        self.kv = KVCache(cost.kv_capacity_tokens // BLOCK_TOKENS, limits.unit_tokens // BLOCK_TOKENS)
+        self.waiting: deque[Job] = deque()
+        self.prefilling: list[Job] = []
+        self.decoding: dict[int, Job] = {}
+        self.ends_at: float | None = None
+        self.leaps = 0
+        self.preemptions = 0
+        self._watermark_blocks = int(self.kv.total * limits.watermark)
+        self._step = 0
+        self._context = 0
+        self._growing = [0] * BLOCK_TOKENS
+        self._finishing: dict[int, list[Job]] = {}
+        self._chunks: list[tuple[Job, int]] = []
+        self._leap_steps = 0
+        self._leap_began_at = 0.0
+        self._step_s = 0.0
+        self._step_growth_s = 0.0
+        self._dense_s: dict[int, float] = {}
+
+    @property
+    def running(self) -> int:
+        return len(self.decoding) + len(self.prefilling)
+
+    def arrive(self, job: Job, now: float) -> bool:
+        """True when the leap's end was moved to the end of the step running now."""
+        self.waiting.append(job)
+        if self._leap_steps <= 1 or len(self.waiting) > 1:
+            return False
+        return self._cut_leap(now)
+
+    def begin(self, now: float) -> float | None:
+        """When the leap ends, or None when there is nothing to do."""
+        self._grow_decodes(1)
+        prefill_tokens, pairs = self._schedule_prefills()
+        sequences = len(self.decoding) + len(self._chunks)
+        if not sequences:
+            self.ends_at = None
+            return None
+        self.leaps += 1
+        self._leap_began_at = now
+        self._step_s = self._duration_s(len(self.decoding) + prefill_tokens, sequences, pairs)
+        self._step_growth_s = self.cost.ms_per_ctx_token * len(self.decoding) / 1000
+        self._leap_steps = 1 if self._chunks else self._safe_steps()
+        self.ends_at = now + self._leap_s(self._leap_steps)
+        return self.ends_at
+
+    def end(self) -> tuple[list[Job], list[Job]]:
+        """Jobs that got their first token, and jobs that ended, at `ends_at`."""
+        steps, self._leap_steps = self._leap_steps, 0
+        now = self.ends_at or 0.0
+        self._step += steps
+        self._context += steps * len(self.decoding)
+        finished = self._finishing.pop(self._step, [])
+        for job in finished:
+            del self.decoding[job.number]
+            self._leave_decoding(job)
+            job.finished_at = now
+        return self._end_chunks(now, finished), finished
+
+    def kv_usage(self) -> float:
+        return self.kv.used / self.kv.total
+
+    # steps
+
+    def _duration_s(self, tokens: int, sequences: int, pairs: float) -> float:
+        dense_s = self._dense_s.get(tokens)
+        if dense_s is None:
+            dense_s = self._dense_s[tokens] = self.cost.dense_ms(tokens) / 1000
+        cost = self.cost
+        other = cost.t_fixed_ms + cost.ms_per_seq * sequences + cost.ms_per_attn_pair * pairs
+        if self._context:
+            other += cost.attn_fixed_ms + cost.ms_per_ctx_token * self._context
+        return dense_s + other / 1000
+
+    def _leap_s(self, steps: int) -> float:
+        return steps * self._step_s + self._step_growth_s * (steps * (steps - 1) // 2)
+
+    def _safe_steps(self) -> int:
+        """Steps until the next sequence ends, fewer when the KV cache might run out before."""
+        steps = min(self._finishing) - self._step
+        if steps > 1:
+            room = self.kv.total - self.kv.used
+            steps = min(steps, max(1, (room // len(self.decoding) - 1) * BLOCK_TOKENS))
+            if steps > 1:
+                self._grow_decodes(steps, already=1)
+        return steps
+
+    def _cut_leap(self, now: float) -> bool:
+        growth = self._step_growth_s
+        elapsed = now - self._leap_began_at
+        if growth > 0:
+            base = self._step_s - growth / 2
+            done = int((sqrt(base * base + 2 * growth * elapsed) - base) / growth)
+        else:
+            done = int(elapsed / self._step_s)
+        while self._leap_s(done) < now - self._leap_began_at:
+            done += 1
+        steps = max(1, done)
+        if steps >= self._leap_steps:
+            return False
+        self._shrink_decodes(steps, self._leap_steps)
+        self._leap_steps = steps
+        self.ends_at = self._leap_began_at + self._leap_s(steps)
+        return True
+
+    # KV blocks of decodes
+
+    def _blocks_grown(self, first: int, last: int) -> int:
+        """Blocks that steps `first` to `last` (exclusive) from now need."""
+        growing = self._growing
+        cycles, rest = divmod(last - first, BLOCK_TOKENS)
+        start = self._step + first
+        blocks = cycles * len(self.decoding)
+        for step in range(start, start + rest):
+            blocks += growing[step % BLOCK_TOKENS]
+        return blocks
+
+    def _grow_decodes(self, steps: int, already: int = 0) -> None:
+        while self.decoding and not self.kv.take(self._blocks_grown(already, steps)):
+            self._preempt()
+
+    def _shrink_decodes(self, steps: int, planned: int) -> None:
+        self.kv.private -= self._blocks_grown(steps, planned)
+
+    def _preempt(self) -> None:
+        """The latest sequence gives up its blocks; prompt and answer so far are computed again later."""
+        if self.prefilling:
+            job = self.prefilling.pop()
+            self._free(job, job.prefill_tokens)
+        else:
+            job = self.decoding.pop(next(reversed(self.decoding)))
+            self._finishing[job.finish_step].remove(job)
+            if not self._finishing[job.finish_step]:
+                del self._finishing[job.finish_step]
+            self._leave_decoding(job)
+        self.preemptions += 1
+        job.prefill_tokens = job.prompt_tokens + job.generated
+        job.computed = 0
+        self.waiting.appendleft(job)
+
+    def _leave_decoding(self, job: Job) -> None:
+        done = self._step - job.joined_step
+        tokens = job.prefill_tokens + done
+        job.generated += done
+        self._context -= tokens
+        self._growing[(job.joined_step - job.prefill_tokens) % BLOCK_TOKENS] -= 1
+        self._free(job, tokens)
+
+    def _free(self, job: Job, tokens: int) -> None:
+        run = job.run
+        covered = 0
+        if run is not None:
+            self.kv.unpin(run)
+            covered = job.hit_units
+            job.run = None
+        self.kv.private -= -(-tokens // BLOCK_TOKENS) - covered * self.kv.unit_blocks
+
+    # prefill
+
+    def _schedule_prefills(self) -> tuple[int, float]:
+        budget = self.limits.max_batched_tokens - len(self.decoding)
+        total, pairs = budget, 0.0
+        self._chunks = chunks = []
+        for job in self.prefilling:
+            if budget <= 0:
+                break
+            chunk = min(budget, job.prefill_tokens - job.computed)
+            budget -= chunk
+            pairs += chunk * (job.computed + chunk / 2)
+            chunks.append((job, chunk))
+        while self.waiting and budget > 0 and self._admit(self.waiting[0]):
+            job = self.waiting.popleft()
+            self.prefilling.append(job)
+            chunk = min(budget, job.prefill_tokens - job.computed)
+            budget -= chunk
+            pairs += chunk * (job.computed + chunk / 2)
+            chunks.append((job, chunk))
+        return total - budget, pairs
+
+    def _admit(self, job: Job) -> bool:
+        if len(self.decoding) + len(self.prefilling) >= self.limits.max_sequences:
+            return False
+        kv = self.kv
+        hits = 0
+        if job.units:
+            run, hits = kv.match(job.units[: (job.prompt_tokens - 1) // self.limits.unit_tokens])
+            kv.pin(run)
+            job.run, job.hit_units = run, hits
+        blocks = -(-job.prefill_tokens // BLOCK_TOKENS) - hits * kv.unit_blocks
+        has_room = kv.total - kv.used - blocks >= self._watermark_blocks or not self.running
+        if not has_room or not kv.take(blocks):
+            if job.run is not None:
+                kv.unpin(job.run)
+                job.run = None
+            return False
+        job.computed = hits * self.limits.unit_tokens
+        if not job.generated:
+            job.hit_tokens = job.computed
+        return True
+
+    def _end_chunks(self, now: float, finished: list[Job]) -> list[Job]:
+        first_tokens = []
+        for job, chunk in self._chunks:
+            job.computed += chunk
+            if job.computed >= job.prefill_tokens:
+                self.prefilling.remove(job)
+                self._join(job, now, finished)
+                if job.first_token_at is None:
+                    job.first_token_at = now
+                    first_tokens.append(job)
+        self._chunks = []
+        return first_tokens
+
+    def _join(self, job: Job, now: float, finished: list[Job]) -> None:
+        if job.run is not None:
+            job.run, published = self.kv.publish(job.run, job.units[job.hit_units :])
+            job.hit_units += published
+        job.generated += 1
+        remaining = job.output_tokens - job.generated
+        if remaining <= 0:
+            self._free(job, job.prefill_tokens)
+            job.finished_at = now
+            finished.append(job)
+            return
+        job.joined_step = self._step
+        job.finish_step = self._step + remaining
+        self.decoding[job.number] = job
+        self._finishing.setdefault(job.finish_step, []).append(job)
+        self._context += job.prefill_tokens
+        self._growing[(self._step - job.prefill_tokens) % BLOCK_TOKENS] += 1

@@ -1,0 +1,66 @@
+"""Public request traces as they lie in files; their README says where each comes from."""
+
+import csv
+import gzip
+import os
+from pathlib import Path
+
+import msgspec
+
+TRACES_VARIABLE = "TOKENYARD_TRACES"
+SESSION_BLOCK_TOKENS = 64
+MOONCAKE_BLOCK_TOKENS = 512
+
+
+class TraceRequest(msgspec.Struct, frozen=True):
+    """`hashes` number the prompt's leading blocks; equal numbers mean an equal prompt up to and including the block."""
+
+    at_s: float
+    prompt_tokens: int
+    output_tokens: int
+    hashes: tuple[int, ...] = ()
+
+
+class TraceCall(msgspec.Struct, frozen=True):
+    """`runs` are [first, length] of block numbers; `api_s` is how long the recorded service took."""
+
+    t: float
+    input: int = msgspec.field(name="in")
+    out: int = 0
+    api: float = 0.0
+    h: list[tuple[int, int]] = []
+
+
+class TraceSession(msgspec.Struct, frozen=True):
+    id: str
+    calls: list[TraceCall]
+
+
+class _MooncakeLine(msgspec.Struct):
+    t_s: float
+    input: int = msgspec.field(name="in")
+    out: int = 0
+    h: list[int] = []
+
+
+def default_folder() -> Path:
+    """Beside the checkout, unless the environment says otherwise."""
+    return Path(os.environ.get(TRACES_VARIABLE) or Path(__file__).parents[3] / "shared" / "data" / "traces")
+
+
+def read_lengths(path: Path) -> list[TraceRequest]:
+    """Traces of times and lengths alone."""
+    with gzip.open(path, "rt") as lines:
+        rows = csv.DictReader(lines)
+        return [TraceRequest(float(row["t_s"]), int(row["in"]), max(1, int(row["out"]))) for row in rows]
+
+
+def read_prefixes(path: Path) -> list[TraceRequest]:
+    with gzip.open(path, "rb") as lines:
+        decoded = [msgspec.json.decode(line, type=_MooncakeLine) for line in lines]
+    return [TraceRequest(line.t_s, line.input, max(1, line.out), tuple(line.h)) for line in decoded]
+
+
+def read_sessions(path: Path) -> list[TraceSession]:
+    with gzip.open(path, "rb") as lines:
+        return [msgspec.json.decode(line, type=TraceSession) for line in lines]
