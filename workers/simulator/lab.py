@@ -19,7 +19,6 @@ from workers.simulator.workloads.workload import Workload, predict
 FLEET_SIZE = 4
 LENGTH_SIGMA = 0.4
 COST_ERROR = 0.15
-CAPACITY_LOAD_S = 300.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -39,25 +38,19 @@ def jobs_of(workload: Workload) -> list[Job]:
 
 
 class Lab:
-    """Builds workloads from the traces of a folder and plays them; remembers what capacity each was found to have."""
+    """Builds workloads from the traces of a folder and plays them."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or default_folder()
         self._costs = load_costs(self._folder)
-        self._capacities: dict[str, float] = {}
 
     def workload(self, name: str, load: float, seed: int) -> Workload:
-        engine, build, duration_s = WORKLOADS[name]
-        rate_per_s = load * self.capacity_per_s(name)
-        workload = build(self._folder, self._costs[engine], load, rate_per_s, duration_s, Random(f"{name} {seed}"))
+        recipe = WORKLOADS[name]
+        rng = Random(f"{name} {seed}")
+        rate_per_s = load * recipe.unit_per_s
+        workload = recipe.build(self._folder, self._costs[recipe.engine], load, rate_per_s, recipe.duration_s, rng)
         predict(jobs_of(workload), LENGTH_SIGMA, Random(f"lengths {seed}"))
         return workload
-
-    def capacity_per_s(self, name: str) -> float:
-        """Requests per second that a backlogged fleet completes behind least-outstanding routing."""
-        if name not in self._capacities:
-            self._capacities[name] = self._measure_capacity(name)
-        return self._capacities[name]
 
     def play(self, workload: Workload, core: Core, config: ReplayConfig | None = None, fleet: int = FLEET_SIZE) -> Outcome:
         cost = self._costs[workload.engine]
@@ -68,20 +61,14 @@ class Lab:
 
     def core(self, policy: str, workload: Workload, seed: int) -> Core:
         cost = self._costs[workload.engine]
+        if policy.startswith("tokenyard"):
+            from workers.scheduling.scheduler import Proto
+            from workers.scheduling.pool import Tuning
+            from workers.scheduling.endpoint import EndpointSpec
+            kw = dict(kv.split(":") for kv in policy.split("/")[1:])
+            known = noisy(cost, workload.limits, Random(f"costs {seed}"))
+            return Proto(Tuning(**{k: float(v) for k, v in kw.items()}), EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
         return build_peer(policy, cost.kv_capacity_tokens, Random(f"policy {seed}"))
-
-    def _measure_capacity(self, name: str) -> float:
-        engine, build, _ = WORKLOADS[name]
-        workload = build(self._folder, self._costs[engine], 1.0, 20.0, CAPACITY_LOAD_S, Random(name))
-        jobs = jobs_of(workload)
-        for job in jobs:
-            job.arrived_at = 0.0
-        backlog = Workload(name=name, load=0.0, engine=engine, limits=workload.limits, jobs=jobs)
-        core = build_peer("least-outstanding", 1, Random(0))
-        self.play(backlog, core, ReplayConfig(report_age_s=0.0))
-        ended = sorted(job.finished_at or 0.0 for job in jobs)
-        tenth = len(ended) // 10
-        return (len(ended) - 2 * tenth) / (ended[-tenth] - ended[tenth])
 
 
 def noisy(cost: StepCost, limits: EngineLimits, rng: Random) -> StepCost:

@@ -1,0 +1,126 @@
+"""Waiting work by deadline, in a segment tree that knows the worst overload of any prefix."""
+
+import heapq
+from math import inf
+
+from workers.scheduling.ticket import Ticket
+
+SLOTS = 4096
+SLOT_S = 0.01
+
+
+class DeadlineSlots:
+    """Each slot is SLOT_S of time and holds the work due in it; each node knows its range's work minus capacity, the
+    largest such sum of any of its prefixes, and the least density of any ticket in it.
+
+    What is due beyond the last slot lies in the last one. `rebase` moves the first slot as time passes.
+    """
+
+    def __init__(self, capacity: float, now: float) -> None:
+        self.work_s = 0.0
+        self._tickets: dict[int, Ticket] = {}
+        self._oldest_slot = 0
+        self.rebase(capacity, now)
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def rebase(self, capacity: float, now: float) -> None:
+        """Starts over at `now` with a fleet that does `capacity` seconds of work a second. Costs O(slots + tickets)."""
+        self.capacity = capacity
+        self._start = now
+        self._oldest_slot = 0
+        self._heaps: list[list[tuple[float, int, Ticket]]] = [[] for _ in range(SLOTS)]
+        self._sum = [0.0] * SLOTS + [-capacity * SLOT_S] * SLOTS
+        self._prefix = [-inf] * (2 * SLOTS)
+        self._least = [inf] * (2 * SLOTS)
+        for ticket in self._tickets.values():
+            self._put(ticket)
+        for slot in range(SLOTS):
+            self._load_leaf(slot)
+        for node in range(SLOTS - 1, 0, -1):
+            self._pull(node)
+
+    @property
+    def is_worn(self) -> bool:
+        """Half of the slots lie in the past."""
+        return self._oldest_slot > SLOTS // 2
+
+    def advance(self, now: float) -> None:
+        self._oldest_slot = int((now - self._start) / SLOT_S)
+
+    def add(self, ticket: Ticket) -> None:
+        self._tickets[ticket.number] = ticket
+        self.work_s += ticket.work_s
+        self._put(ticket)
+        self._update(ticket.slot)
+
+    def remove(self, ticket: Ticket) -> None:
+        del self._tickets[ticket.number]
+        self.work_s -= ticket.work_s
+        self._sum[ticket.slot + SLOTS] -= ticket.work_s
+        self._update(ticket.slot)
+
+    def overload_s(self, now: float, backlog_s: float) -> float:
+        """By how many seconds of work the worst prefix exceeds what the fleet can do by then."""
+        return self._prefix[1] + self.capacity * (now - self._start) + backlog_s
+
+    def least_dense(self, now: float, backlog_s: float) -> Ticket:
+        """Of the first prefix that is overloaded, the ticket of least density; there must be one."""
+        return self._least_dense_until(self._first_overloaded(-backlog_s - self.capacity * (now - self._start)))
+
+    def _put(self, ticket: Ticket) -> None:
+        ticket.slot = min(SLOTS - 1, max(0, int((ticket.finish_by - self._start) / SLOT_S)))
+        heapq.heappush(self._heaps[ticket.slot], (ticket.density, ticket.number, ticket))
+        self._sum[ticket.slot + SLOTS] += ticket.work_s
+
+    def _load_leaf(self, slot: int) -> None:
+        """An empty slot has no prefix of interest: nothing is due at its end."""
+        least = self._least_in(slot)
+        self._least[slot + SLOTS] = least
+        self._prefix[slot + SLOTS] = self._sum[slot + SLOTS] if least < inf else -inf
+
+    def _update(self, slot: int) -> None:
+        self._load_leaf(slot)
+        sums, prefixes, leasts = self._sum, self._prefix, self._least
+        node = (slot + SLOTS) >> 1
+        while node:
+            left, right = 2 * node, 2 * node + 1
+            sums[node] = sums[left] + sums[right]
+            through = sums[left] + prefixes[right]
+            prefixes[node] = through if through > prefixes[left] else prefixes[left]
+            leasts[node] = leasts[left] if leasts[left] < leasts[right] else leasts[right]
+            node >>= 1
+
+    def _pull(self, node: int) -> None:
+        left, right = 2 * node, 2 * node + 1
+        self._sum[node] = self._sum[left] + self._sum[right]
+        self._prefix[node] = max(self._prefix[left], self._sum[left] + self._prefix[right])
+        self._least[node] = min(self._least[left], self._least[right])
+
+    def _least_in(self, slot: int) -> float:
+        heap = self._heaps[slot]
+        while heap and (heap[0][1] not in self._tickets or heap[0][2].slot != slot):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else inf
+
+    def _first_overloaded(self, bound: float) -> int:
+        """The first slot whose prefix sum exceeds `bound`."""
+        node, before = 1, 0.0
+        while node < SLOTS:
+            node *= 2
+            if before + self._prefix[node] <= bound:
+                before += self._sum[node]
+                node += 1
+        return node - SLOTS
+
+    def _least_dense_until(self, slot: int) -> Ticket:
+        """Walks from the leaf to the root, then down to the least of the subtrees passed on the left."""
+        node = best = slot + SLOTS
+        while node > 1:
+            if node & 1 and self._least[node - 1] < self._least[best]:
+                best = node - 1
+            node >>= 1
+        while best < SLOTS:
+            best = 2 * best if self._least[2 * best] <= self._least[2 * best + 1] else 2 * best + 1
+        return self._heaps[best - SLOTS][0][2]
