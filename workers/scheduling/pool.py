@@ -32,10 +32,14 @@ class Tuning(Struct, frozen=True, kw_only=True):
     patient_s: float = 5.0
     affinity: float = 0.5
     pace_margin: float = 0.9
-    relief_s: float = 0.0
+    relief_s: float = 0.3
     late_factor: float = 4.0
     price_every_s: float = 0.25
     fill: float = 0.9
+    kvw: float = 2.0
+    kvmode: float = 0
+    kvhit: float = 0.5
+    kvneed: float = 2.0
 
 
 NO_SLO_TTFT_S = 30.0
@@ -64,6 +68,7 @@ class Pool:
         self.waiting: dict[int, Ticket] = {}
         self._backlog_at = -inf
         self._backlog_s = 0.0
+        self.pace_s = 0.02
 
     # endpoints
 
@@ -115,6 +120,9 @@ class Pool:
         ticket.prefill_s = max(1e-6, some.prefill_s(request.prompt_tokens, ticket.hit_tokens))
         ticket.decode_s = some.decode_share_s(request.prompt_tokens, ticket.output_tokens)
         ticket.cost_s = ticket.prefill_s + ticket.decode_s
+        kv = (request.prompt_tokens - ticket.hit_tokens*self._tuning.kvhit + ticket.output_tokens / 2) / some.kv_capacity * (ticket.prefill_s + ticket.output_tokens * self.pace_s)
+        kv *= self._tuning.kvw
+        ticket.cost_s = max(ticket.cost_s, kv) if self._tuning.kvmode else ticket.cost_s + kv
         ticket.density = ticket.weight / ticket.cost_s
         ticket.work_s = ticket.prefill_s
         due_at, limit_s = self._due(request, ticket, some)
@@ -285,7 +293,7 @@ class Pool:
         kv_tokens = self._kv_tokens(ticket, self._hit_tokens(ticket, endpoint))
         is_patient = ticket.start_by - now > self._tuning.patient_s
         ceiling = self._tuning.kv_ceiling_patient if is_patient else self._tuning.kv_ceiling
-        after = endpoint.kv_used(now) + kv_tokens
+        after = endpoint.kv_used(now) + kv_tokens * self._tuning.kvneed
         return after <= ceiling * endpoint.kv_capacity or not endpoint.running
 
     def _kv_tokens(self, ticket: Ticket, hit_tokens: int) -> float:

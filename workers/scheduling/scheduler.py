@@ -46,6 +46,8 @@ class Proto:
     def request_finished(self, request_id, now, output_tokens=0):
         t = self._tickets.pop(request_id)
         t.endpoint.ended(t)
+        if output_tokens > 8:
+            self.pool.pace_s += 0.05 * ((now - t.first_token_at) / (output_tokens - 1) - self.pool.pace_s)
         self._lengths.learn(t.request.tenant_id, t.request.predicted_output_tokens, output_tokens)
         return self._fill(now) if self.pool.waiting else []
 

@@ -12,7 +12,7 @@ from workers.simulator.workloads.workload import Session, Workload
 
 VERSION = "v"
 _ARRIVAL, _STEP, _REPORT, _TICK = range(4)
-MAX_TICKS_PER_S = 1000
+MIN_TICK_S = 0.001
 
 
 class ReplayConfig(Struct, frozen=True):
@@ -137,9 +137,12 @@ class Replay:
 
     def _plan_tick(self) -> None:
         due = self._core.next_deadline()
-        if due is not None and (self._tick_at is None or due < self._tick_at):
-            self._tick_at = max(due, self.now + 1 / MAX_TICKS_PER_S)
-            self._schedule(self._tick_at, _TICK, self._tick_at)
+        if due is None:
+            return
+        at = max(due, self.now + MIN_TICK_S)
+        if self._tick_at is None or at < self._tick_at:
+            self._tick_at = at
+            self._schedule(at, _TICK, at)
 
     def _schedule(self, at: float, kind: int, subject: object) -> None:
         self._order += 1
