@@ -21,6 +21,22 @@ class EndpointSpec(Struct, frozen=True, kw_only=True):
     max_sequences: int = 256
 
 
+DEFAULT_SPEC = EndpointSpec(
+    cost=StepCost(
+        t_fixed_ms=1.153,
+        ms_per_seq=0.00442,
+        t_weight_ms=5.453,
+        ms_per_token=0.017276,
+        p=2.0,
+        attn_fixed_ms=0.382,
+        ms_per_ctx_token=4.848e-05,
+        ms_per_attn_pair=1.013e-06,
+        kv_capacity_tokens=450_911,
+    )
+)
+"""An 8B model on an H100: a start for engines of which nothing is known; the factors learned do the rest."""
+
+
 class EndpointModel:
     """`prefill_until` is when everything sent so far has its first token, by the model; first tokens correct it.
 
@@ -38,7 +54,6 @@ class EndpointModel:
         "failures_in_a_row",
         "full_factor",
         "is_draining",
-        "is_open",
         "kv_capacity",
         "kv_tokens",
         "max_batched_tokens",
@@ -74,7 +89,6 @@ class EndpointModel:
         self.paused_until = 0.0
         self.full_factor = 1.0
         self.is_draining = False
-        self.is_open = False
         self.opens_at = 0.0
         self.version = 0
         self.failures_in_a_row = 0
@@ -120,6 +134,9 @@ class EndpointModel:
 
     def has_slot(self) -> bool:
         return len(self.running) < self.max_running and len(self.running) < self.max_sequences
+
+    def share_in_use(self) -> float:
+        return len(self.running) / self.max_running
 
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
@@ -174,6 +191,13 @@ class EndpointModel:
         if not self.running:
             self.context_tokens = self.kv_tokens = 0.0
         self.refresh()
+
+    def outgrown(self, ticket: Ticket, output_tokens: float) -> None:
+        """The answer is longer than expected: as much again is expected of it."""
+        grown = output_tokens * 2 - ticket.output_tokens
+        ticket.output_tokens += grown
+        if ticket.number not in self.prefilling:
+            self.context_tokens += grown / 2
 
     def _shift(self, late_s: float) -> None:
         self.prefill_until += late_s

@@ -8,6 +8,22 @@ RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted", "cannot_
 CancelReason = Literal["workflow_deadline"]
 
 
+class SchedulerConfig(Struct, frozen=True, kw_only=True):
+    """`patience_s`: how long a request waits for a version that has no endpoint at all (one may be restarting).
+
+    `max_attempts` counts dispatches of one request. `suspend_s`: how long an endpoint that failed a request gets
+    nothing; it doubles with each failure in a row up to `max_suspend_s`. `max_decisions`: how many are kept until the
+    driver takes them.
+    """
+
+    patience_s: float = 15.0
+    max_attempts: int = 3
+    suspend_s: float = 0.5
+    max_suspend_s: float = 30.0
+    max_queued_requests: int = 10_000
+    max_decisions: int = 1000
+
+
 class Request(Struct, kw_only=True, eq=False):
     """One request, as the driver knows it when it arrives. `request_id` is the driver's own, unique while alive.
 

@@ -1,67 +1,325 @@
-"""The scheduler: events in, commands out."""
+"""The scheduler: queues in front of the engines of a node, what runs next, and where."""
 
-from workers.scheduling.endpoint import EndpointModel, EndpointSpec
-from workers.scheduling.interface import Command, Dispatch, EngineReport, Reject, Request
+from collections import deque
+from math import ceil, inf
+
+from workers.scheduling.decision import Decision
+from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointModel, EndpointSpec
+from workers.scheduling.interface import (
+    Cancel,
+    Command,
+    Dispatch,
+    EngineReport,
+    Migrate,
+    Reject,
+    RejectCode,
+    Request,
+    SchedulerConfig,
+)
 from workers.scheduling.latency.lengths import LengthModel
-from workers.scheduling.pool import Pool, Tuning
+from workers.scheduling.pool import Pool
 from workers.scheduling.ticket import Ticket
+from workers.scheduling.tuning import Tuning
+from workers.scheduling.workflows import Workflows
 
 TICK_S = 0.02
+MAX_RETRY_AFTER_S = 60
 
 
-class Proto:
-    def __init__(self, tuning: Tuning, spec: EndpointSpec) -> None:
+class Scheduler:
+    """Every event takes `now` (seconds, any monotonic origin) and returns the commands to carry out, in order.
+
+    Each request that arrives ends in exactly one of: a Reject, `request_finished`, `request_withdrawn`, or
+    `request_failed` without another attempt.
+    """
+
+    def __init__(self, config: SchedulerConfig, tuning: Tuning | None = None) -> None:
+        self._config = config
+        self._tuning = tuning or Tuning()
         self._lengths = LengthModel()
-        self.pool = Pool(tuning, self._lengths, 0.0)
-        self._spec = spec
-        self._endpoints: dict[str, EndpointModel] = {}
+        self._workflows = Workflows()
         self._tickets: dict[int, Ticket] = {}
-        self._n = 0
-        self._tick_at = 0.0
+        self._endpoints: dict[str, EndpointModel] = {}
+        self._pools: dict[str, Pool] = {}
+        self._queued_by_tenant: dict[str, int] = {}
+        self._queued_by_rank: dict[int, int] = {}
+        self._queued_total = 0
+        self._numbers = 0
+        self._tick_at = -inf
+        self._decisions: deque[Decision] = deque(maxlen=config.max_decisions)
 
-    def endpoint_updated(self, endpoint_id, version_id, max_running, now, *, is_draining):
-        e = EndpointModel(endpoint_id, version_id, len(self._endpoints), max_running, self._spec)
-        self._endpoints[endpoint_id] = e
-        self.pool.add_endpoint(e, now)
+    # -- events: requests
+
+    def request_arrived(self, request: Request, now: float) -> list[Command]:
+        """The request runs, waits, or is refused because a queue bound is reached or its deadline cannot be met."""
+        self._numbers += 1
+        ticket = Ticket(request, self._numbers)
+        self._tickets[request.request_id] = ticket
+        self._workflows.arrived(request, now)
+        pool = self._pool_of(request.version_id, now)
+        self._enqueue(ticket, pool, now)
+        commands = self._fill(pool, now)
+        if ticket.endpoint is None and self._is_over_bounds(request):
+            commands.append(self._reject(ticket, "queue_full", now))
+        return commands
+
+    def first_token(self, request_id: int, now: float) -> list[Command]:
+        """The first piece of the answer has come from the engine."""
+        ticket = self._tickets[request_id]
+        if ticket.endpoint is None or ticket.first_token_at is not None:
+            return []
+        ticket.first_token_at = now
+        ticket.endpoint.first_token(ticket, now)
+        return self._after(ticket.endpoint, now)
+
+    def progress(self, request_id: int, output_tokens: int, now: float) -> list[Command]:
+        """The answer is this long by now: one that outgrows its prediction is expected to go on as long again."""
+        del now
+        ticket = self._tickets[request_id]
+        if ticket.endpoint is not None and output_tokens > ticket.output_tokens:
+            ticket.endpoint.outgrown(ticket, float(output_tokens))
         return []
 
-    def endpoint_reported(self, endpoint_id, report, now):
-        self._endpoints[endpoint_id].reported(report)
-        return self._fill(now) if self.pool.waiting else []
+    def request_finished(self, request_id: int, now: float, output_tokens: int = 0) -> list[Command]:
+        """The endpoint answered to the end; its slot is free again. `output_tokens` 0 is unknown."""
+        ticket = self._tickets.pop(request_id)
+        endpoint = self._release(ticket)
+        endpoint.failures_in_a_row = 0
+        endpoint.suspended_until = 0.0
+        self._pools[endpoint.version_id].appraiser.answered(ticket, output_tokens, now)
+        self._workflows.ended(ticket.request)
+        return self._after(endpoint, now)
 
-    def request_arrived(self, request, now):
-        self._n += 1
-        t = Ticket(request, self._n)
-        t.weight = request.weight or 1.0
-        self._tickets[request.request_id] = t
-        self.pool.arrive(t, now)
-        return self._fill(now)
+    def request_withdrawn(self, request_id: int, now: float) -> list[Command]:
+        """The client left, or the driver gave up; the request was waiting or running."""
+        ticket = self._tickets.pop(request_id)
+        self._workflows.ended(ticket.request)
+        if ticket.endpoint is None:
+            self._dequeue(ticket)
+            return []
+        return self._after(self._release(ticket), now)
 
-    def first_token(self, request_id, now):
-        t = self._tickets[request_id]
-        t.first_token_at = now
-        t.endpoint.first_token(t, now)
-        return self._fill(now) if self.pool.waiting else []
+    def request_failed(
+        self, request_id: int, now: float, *, may_retry: bool, generated_tokens: int = 0
+    ) -> list[Command]:
+        """The endpoint failed the request. With `may_retry` it runs again, or is rejected.
 
-    def request_finished(self, request_id, now, output_tokens=0):
-        t = self._tickets.pop(request_id)
-        t.endpoint.ended(t)
-        if output_tokens > 8:
-            self.pool.pace_s += 0.05 * ((now - t.first_token_at) / (output_tokens - 1) - self.pool.pace_s)
-        self._lengths.learn(t.request.tenant_id, t.request.predicted_output_tokens, output_tokens)
-        return self._fill(now) if self.pool.waiting else []
+        `generated_tokens` > 0: so much of the answer has gone out already, and the driver can continue it elsewhere
+        from the prompt plus what was generated; the next attempt comes as Migrate.
+        """
+        ticket = self._tickets[request_id]
+        endpoint = self._release(ticket)
+        self._suspend(endpoint, now)
+        commands: list[Command] = []
+        if may_retry and ticket.attempts < self._config.max_attempts:
+            self._requeue(ticket, endpoint, generated_tokens, now)
+        elif may_retry:
+            commands.append(self._forget(ticket, "attempts_exhausted", now))
+        else:
+            del self._tickets[request_id]
+            self._workflows.ended(ticket.request)
+        return commands + self._after(endpoint, now)
 
-    def tick(self, now):
+    # -- events: endpoints
+
+    def endpoint_updated(
+        self,
+        endpoint_id: str,
+        version_id: str,
+        max_running: int,
+        now: float,
+        *,
+        is_draining: bool,
+        spec: EndpointSpec = DEFAULT_SPEC,
+    ) -> list[Command]:
+        """A new endpoint, or a change of a known one. What runs on it is left alone."""
+        pool = self._pool_of(version_id, now)
+        endpoint = self._endpoints.get(endpoint_id)
+        if endpoint is None:
+            self._numbers += 1
+            endpoint = EndpointModel(endpoint_id, version_id, self._free_number(pool), max_running, spec)
+            self._endpoints[endpoint_id] = endpoint
+            endpoint.is_draining = is_draining
+            pool.add_endpoint(endpoint, now)
+        endpoint.max_running = max_running
+        endpoint.is_draining = is_draining
+        return self._after(endpoint, now)
+
+    def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]:
+        """What the engine said of itself; it never changes our own counts."""
+        endpoint = self._endpoints[endpoint_id]
+        endpoint.reported(report)
+        return self._after(endpoint, now)
+
+    def drain_started(self, endpoint_id: str, now: float) -> list[Command]:
+        """Nothing new is sent there; what runs there runs on."""
+        endpoint = self._endpoints[endpoint_id]
+        endpoint.is_draining = True
+        return self._after(endpoint, now)
+
+    def endpoint_lost(self, endpoint_id: str, now: float = 0.0) -> None:
+        """Nothing more is sent there; what runs there ends through the driver's own events."""
+        endpoint = self._endpoints.pop(endpoint_id)
+        self._pools[endpoint.version_id].remove_endpoint(endpoint, now)
+
+    # -- events: time
+
+    def tick(self, now: float) -> list[Command]:
+        """Takes up endpoints that open by themselves; refuses what has waited in vain."""
         self._tick_at = now + TICK_S
-        out = []
-        for t in self.pool.expire(now):
-            self.pool.withdraw(t)
-            del self._tickets[t.request.request_id]
-            out.append(Reject(t.request.request_id, "cannot_meet_deadline", 1))
-        return out + self._fill(now)
+        commands = self._cancel_lost(now)
+        for version_id in list(self._pools):
+            pool = self._pools[version_id]
+            commands += [self._reject(ticket, "cannot_meet_deadline", now) for ticket in pool.advance(now)]
+            commands += self._fill(pool, now)
+            if pool.waiting and not pool.fleet.any_usable(now):
+                commands += self._reject_impatient(pool, now)
+            if not pool.waiting and not pool.fleet.endpoints:
+                del self._pools[version_id]
+        return commands
 
-    def next_deadline(self):
-        return self._tick_at if self.pool.waiting else None
+    def next_deadline(self) -> float | None:
+        """When to tick at the latest; None while nobody waits."""
+        opening_at = inf
+        is_waiting = False
+        for pool in self._pools.values():
+            if pool.waiting:
+                is_waiting = True
+                opening_at = min(opening_at, pool.fleet.next_opening_at())
+        return min(self._tick_at, opening_at) if is_waiting else None
 
-    def _fill(self, now):
-        return [Dispatch(t.request.request_id, e.endpoint_id) for t, e in self.pool.fill(now)]
+    # -- state, for reports
+
+    def queued_by_rank(self) -> dict[int, int]:
+        return dict(self._queued_by_rank)
+
+    def queued_total(self) -> int:
+        return self._queued_total
+
+    def running_total(self) -> int:
+        return len(self._tickets) - self._queued_total
+
+    def is_idle(self, endpoint_id: str) -> bool:
+        return not self._endpoints[endpoint_id].running
+
+    def take_decisions(self) -> list[Decision]:
+        """Since the last call, the latest `max_decisions`."""
+        taken = list(self._decisions)
+        self._decisions.clear()
+        return taken
+
+    # -- slots
+
+    def _pool_of(self, version_id: str, now: float) -> Pool:
+        pool = self._pools.get(version_id)
+        if pool is None:
+            pool = self._pools[version_id] = Pool(self._tuning, self._lengths, self._workflows, now)
+        return pool
+
+    def _free_number(self, pool: Pool) -> int:
+        number = 0
+        while number in pool.fleet.endpoints:
+            number += 1
+        return number
+
+    def _release(self, ticket: Ticket) -> EndpointModel:
+        endpoint = ticket.endpoint
+        assert endpoint is not None, "only a running request holds a slot"  # noqa: S101 - an invariant
+        ticket.endpoint = None
+        endpoint.ended(ticket)
+        return endpoint
+
+    def _suspend(self, endpoint: EndpointModel, now: float) -> None:
+        pause_s = self._config.suspend_s * 2.0 ** min(endpoint.failures_in_a_row, 16)
+        endpoint.suspended_until = now + min(pause_s, self._config.max_suspend_s)
+        endpoint.failures_in_a_row += 1
+
+    def _after(self, endpoint: EndpointModel, now: float) -> list[Command]:
+        """An endpoint has changed: it may take more now."""
+        pool = self._pools[endpoint.version_id]
+        if endpoint.endpoint_id in self._endpoints:
+            pool.fleet.touch(endpoint, now)
+        return self._fill(pool, now) if pool.waiting else []
+
+    def _fill(self, pool: Pool, now: float) -> list[Command]:
+        commands: list[Command] = []
+        for ticket, endpoint in pool.fill(now):
+            self._count_queued(ticket.request, -1)
+            self._decisions.append(pool.decision(ticket, "sent", now))
+            command = Migrate if ticket.generated_tokens else Dispatch
+            commands.append(command(ticket.request.request_id, endpoint.endpoint_id))
+        return commands
+
+    # -- queues
+
+    def _enqueue(self, ticket: Ticket, pool: Pool, now: float) -> None:
+        pool.arrive(ticket, now)
+        self._count_queued(ticket.request, 1)
+
+    def _requeue(self, ticket: Ticket, failed_on: EndpointModel, generated_tokens: int, now: float) -> None:
+        """It keeps its place: what it is judged by is its arrival."""
+        ticket.failed_on = failed_on
+        ticket.first_token_at = None
+        ticket.generated_tokens = generated_tokens
+        self._enqueue(ticket, self._pool_of(ticket.request.version_id, now), now)
+
+    def _dequeue(self, ticket: Ticket) -> None:
+        self._pools[ticket.request.version_id].withdraw(ticket)
+        self._count_queued(ticket.request, -1)
+
+    def _is_over_bounds(self, request: Request) -> bool:
+        """With this request, which waits already."""
+        queued_of_tenant = self._queued_by_tenant.get(request.tenant_id, 0)
+        return queued_of_tenant > request.max_queued_of_tenant or self._queued_total > self._config.max_queued_requests
+
+    def _count_queued(self, request: Request, change: int) -> None:
+        self._queued_total += change
+        _add(self._queued_by_tenant, request.tenant_id, change)
+        _add(self._queued_by_rank, request.rank, change)
+
+    # -- refusals
+
+    def _reject(self, ticket: Ticket, code: RejectCode, now: float) -> Reject:
+        """Of a waiting ticket."""
+        self._dequeue(ticket)
+        return self._forget(ticket, code, now)
+
+    def _forget(self, ticket: Ticket, code: RejectCode, now: float) -> Reject:
+        request = ticket.request
+        del self._tickets[request.request_id]
+        self._workflows.ended(request)
+        pool = self._pools[request.version_id]
+        self._decisions.append(pool.decision(ticket, "refused", now))
+        return Reject(request.request_id, code, self._retry_after_s(ticket, pool, code, now))
+
+    def _retry_after_s(self, ticket: Ticket, pool: Pool, code: RejectCode, now: float) -> int | None:
+        if code == "attempts_exhausted":
+            return None
+        if code == "no_endpoint":
+            return int(self._config.patience_s)
+        wait_s = pool.plan.retry_after_s(ticket, pool.fleet.backlog_s(now))
+        return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
+
+    def _reject_impatient(self, pool: Pool, now: float) -> list[Command]:
+        oldest_welcome = now - self._config.patience_s
+        impatient = [ticket for ticket in pool.waiting.values() if ticket.request.arrived_at < oldest_welcome]
+        return [self._reject(ticket, "no_endpoint", now) for ticket in impatient]
+
+    def _cancel_lost(self, now: float) -> list[Command]:
+        """Calls of workflows that can no longer be in time."""
+        commands: list[Command] = []
+        for request_id in self._workflows.lost(now):
+            ticket = self._tickets[request_id]
+            if ticket.endpoint is None:
+                commands.append(self._reject(ticket, "cannot_meet_deadline", now))
+            else:
+                commands.append(Cancel(request_id, "workflow_deadline"))
+        return commands
+
+
+def _add(counts: dict[str, int] | dict[int, int], key: object, change: int) -> None:
+    count = counts.get(key, 0) + change  # type: ignore[call-overload]
+    if count:
+        counts[key] = count  # type: ignore[index]
+    else:
+        del counts[key]  # type: ignore[arg-type]

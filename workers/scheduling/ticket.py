@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """KEPT: in the plan. PARKED: let go by the plan, run if room appears. LATE: cannot be in time any more."""
+    """NEW: not judged yet. KEPT: in the plan. PARKED: let go by the plan, run if room appears. LATE: cannot be in time any more."""
 
+    NEW = "new"
     KEPT = "kept"
     PARKED = "parked"
     LATE = "late"
@@ -21,25 +22,25 @@ class State(Enum):
 
 
 class Ticket:
-    """Times are the driver's clock. `cost_s` is what the request takes of an endpoint's time, at its best endpoint;
-    `prefill_s` the part before the first token, `work_s` that part as the plan counts it.
+    """Times are the driver's clock. `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part
+    before its first token, both at the endpoint that suits it best; `density` is its weight over its cost.
 
     `start_by` is the latest start of its prefill; `finish_by` the same as the plan needs it, for a fleet that works on
-    many requests at once. `hits` are (cached blocks, mask of endpoints), the longest first.
+    many requests at once; `give_up_at` when late work is refused. Without `has_limit` the first only orders.
     """
 
     __slots__ = (
         "attempts",
         "cost_s",
-        "decode_s",
         "density",
         "endpoint",
         "failed_on",
         "finish_by",
         "first_token_at",
+        "generated_tokens",
         "give_up_at",
+        "has_limit",
         "hit_tokens",
-        "hits",
         "kv_tokens",
         "number",
         "output_tokens",
@@ -50,27 +51,25 @@ class Ticket:
         "slot",
         "start_by",
         "state",
-        "version",
         "weight",
-        "work_s",
     )
 
     def __init__(self, request: Request, number: int) -> None:
         self.request = request
         self.number = number
-        self.state = State.KEPT
+        self.state = State.NEW
         self.weight = 1.0
         self.output_tokens = 1.0
-        self.cost_s = self.prefill_s = self.decode_s = self.work_s = 0.0
+        self.cost_s = self.prefill_s = 0.0
         self.density = inf
         self.start_by = self.finish_by = self.give_up_at = inf
+        self.has_limit = False
         self.slot = 0
-        self.version = 0
-        self.hits: list[tuple[int, int]] = []
         self.hit_tokens = 0
         self.endpoint: EndpointModel | None = None
         self.failed_on: EndpointModel | None = None
         self.attempts = 0
+        self.generated_tokens = 0
         self.sent_at = 0.0
         self.prefill_until = 0.0
         self.first_token_at: float | None = None

@@ -6,10 +6,13 @@ from random import Random
 
 import msgspec
 
-from workers.scheduling.interface import Core
+from workers.scheduling.endpoint import EndpointSpec
+from workers.scheduling.interface import Command, Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.peers.registry import build_peer
-from workers.simulator.engine import Engine, EngineLimits
+from workers.scheduling.scheduler import Scheduler
+from workers.scheduling.tuning import Tuning
+from workers.simulator.engine import Engine
 from workers.simulator.job import Job
 from workers.simulator.replay import Replay, ReplayConfig
 from workers.simulator.traces import default_folder
@@ -17,6 +20,7 @@ from workers.simulator.workloads.registry import WORKLOADS
 from workers.simulator.workloads.workload import Workload, predict
 
 FLEET_SIZE = 4
+OURS = "tokenyard"
 LENGTH_SIGMA = 0.4
 COST_ERROR = 0.15
 
@@ -61,19 +65,42 @@ class Lab:
 
     def core(self, policy: str, workload: Workload, seed: int) -> Core:
         cost = self._costs[workload.engine]
-        if policy.startswith("tokenyard"):
-            from workers.scheduling.scheduler import Proto
-            from workers.scheduling.pool import Tuning
-            from workers.scheduling.endpoint import EndpointSpec
-            kw = dict(kv.split(":") for kv in policy.split("/")[1:])
-            known = noisy(cost, workload.limits, Random(f"costs {seed}"))
-            return Proto(Tuning(**{k: float(v) for k, v in kw.items()}), EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
+        if policy.startswith(OURS):
+            known = noisy(cost, Random(f"costs {seed}"))
+            return self._ours(policy, EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
         return build_peer(policy, cost.kv_capacity_tokens, Random(f"policy {seed}"))
+    def _ours(self, policy: str, spec: EndpointSpec) -> Core:
+        """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""
+        settings = dict(setting.split(":") for setting in policy.split("/")[1:])
+        tuning = msgspec.convert(settings, type=Tuning, strict=False)
+        return Ours(SchedulerConfig(max_queued_requests=1_000_000), tuning, spec)
 
 
-def noisy(cost: StepCost, limits: EngineLimits, rng: Random) -> StepCost:
+class Ours(Scheduler):
+    """Knows the engines' costs as well as a gateway would."""
+
+    def __init__(self, config: SchedulerConfig, tuning: Tuning, spec: EndpointSpec) -> None:
+        super().__init__(config, tuning)
+        self._spec = spec
+
+    def endpoint_updated(
+        self,
+        endpoint_id: str,
+        version_id: str,
+        max_running: int,
+        now: float,
+        *,
+        is_draining: bool,
+        spec: EndpointSpec | None = None,
+    ) -> list[Command]:
+        del spec
+        return super().endpoint_updated(
+            endpoint_id, version_id, max_running, now, is_draining=is_draining, spec=self._spec
+        )
+
+
+def noisy(cost: StepCost, rng: Random) -> StepCost:
     """The parameters as a gateway would know them: each off by up to COST_ERROR."""
-    del limits
     names = ("t_fixed_ms", "ms_per_seq", "t_weight_ms", "ms_per_token", "attn_fixed_ms", "ms_per_ctx_token", "ms_per_attn_pair")
     return msgspec.structs.replace(
         cost, **{name: getattr(cost, name) * rng.uniform(1 - COST_ERROR, 1 + COST_ERROR) for name in names}

@@ -1,55 +1,98 @@
 """The bid price: below which value density work is not worth starting on, while more comes than can be done."""
 
+from collections import deque
 from math import log2
 
-WINDOW_SLICES = 20
-SLICE_S = 1.0
-BUCKETS = 160
+WINDOW_S = 20.0
 BUCKETS_PER_OCTAVE = 4
-FIRST_OCTAVE = -20.0
-FILL = 0.9
-"""Share of capacity that may be promised; the rest absorbs what the cost model does not know."""
 
 
-class BidPrice:
-    """Keeps the cost of what arrived in the last WINDOW_SLICES by density, on a logarithmic scale."""
+class Demand:
+    """The cost of what arrived in the last WINDOW_S, by density on a logarithmic scale."""
+
+    __slots__ = ("_by_bucket", "_recent", "offered_s")
 
     def __init__(self) -> None:
-        self._slices = [[0.0] * BUCKETS for _ in range(WINDOW_SLICES)]
-        self._total = [0.0] * BUCKETS
-        self._slice = 0
-        self._started_at: float | None = None
+        self._recent: deque[tuple[float, int, float]] = deque()
+        self._by_bucket: dict[int, float] = {}
         self.offered_s = 0.0
 
     def arrived(self, density: float, cost_s: float, now: float) -> None:
-        self._move_to(now)
-        bucket = min(BUCKETS - 1, max(0, int((log2(density) - FIRST_OCTAVE) * BUCKETS_PER_OCTAVE)))
-        self._slices[self._slice % WINDOW_SLICES][bucket] += cost_s
-        self._total[bucket] += cost_s
+        bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
+        self._recent.append((now, bucket, cost_s))
+        self._by_bucket[bucket] = self._by_bucket.get(bucket, 0.0) + cost_s
         self.offered_s += cost_s
 
-    def price(self, capacity: float, now: float) -> float:
-        """0 when everything fits. `capacity` is in seconds of work per second."""
-        self._move_to(now)
-        room_s = FILL * capacity * WINDOW_SLICES * SLICE_S
+    def forget(self, now: float) -> None:
+        """Drops what is older than the window."""
+        recent, by_bucket = self._recent, self._by_bucket
+        while recent and recent[0][0] < now - WINDOW_S:
+            _, bucket, cost_s = recent.popleft()
+            by_bucket[bucket] -= cost_s
+            self.offered_s -= cost_s
+        if not recent:
+            by_bucket.clear()
+            self.offered_s = 0.0
+
+    def price(self, room_s: float) -> float:
+        """The density at which the densest-first sum fills `room_s`; 0 when everything fits."""
         if self.offered_s <= room_s:
             return 0.0
-        for bucket in range(BUCKETS - 1, -1, -1):
-            room_s -= self._total[bucket]
+        for bucket in sorted(self._by_bucket, reverse=True):
+            room_s -= self._by_bucket[bucket]
             if room_s < 0:
-                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE + FIRST_OCTAVE))
+                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
         return 0.0
 
-    def _move_to(self, now: float) -> None:
-        if self._started_at is None:
-            self._started_at = now
-        current = int((now - self._started_at) / SLICE_S)
-        for number in range(max(self._slice + 1, current - WINDOW_SLICES + 1), current + 1):
-            self._forget(number % WINDOW_SLICES)
-        self._slice = max(self._slice, current)
 
-    def _forget(self, index: int) -> None:
-        gone = self._slices[index]
-        self._total = [max(0.0, total - old) for total, old in zip(self._total, gone, strict=True)]
-        self.offered_s = sum(self._total)
-        self._slices[index] = [0.0] * BUCKETS
+class BidPrices:
+    """One price for all, or one per tenant at its max-min share of the capacity."""
+
+    def __init__(self, fill: float, *, is_fair: bool) -> None:
+        self._fill = fill
+        self._is_fair = is_fair
+        self._all = Demand()
+        self._by_tenant: dict[str, Demand] = {}
+        self._weights: dict[str, float] = {}
+        self._prices: dict[str, float] = {}
+        self.price = 0.0
+        self.load = 0.0
+
+    def arrived(self, tenant_id: str, weight: float, density: float, cost_s: float, now: float) -> None:
+        self._all.arrived(density, cost_s, now)
+        if self._is_fair:
+            self._by_tenant.setdefault(tenant_id, Demand()).arrived(density, cost_s, now)
+            self._weights[tenant_id] = weight
+
+    def price_of(self, tenant_id: str) -> float:
+        return self._prices.get(tenant_id, 0.0) if self._is_fair else self.price
+
+    def update(self, capacity: float, now: float) -> None:
+        """`capacity` is in seconds of work per second."""
+        self._all.forget(now)
+        room_s = self._fill * capacity * WINDOW_S
+        self.load = self._all.offered_s / (capacity * WINDOW_S)
+        self.price = self._all.price(room_s)
+        if self._is_fair:
+            self._forget_tenants(now)
+            self._prices = self._share_out(room_s) if self.price else {}
+
+    def _forget_tenants(self, now: float) -> None:
+        for tenant_id in list(self._by_tenant):
+            demand = self._by_tenant[tenant_id]
+            demand.forget(now)
+            if not demand.offered_s:
+                del self._by_tenant[tenant_id], self._weights[tenant_id]
+
+    def _share_out(self, room_s: float) -> dict[str, float]:
+        """Water-filling: who asks for less than a fair share gets all of it, the others share the rest by weight."""
+        asking = sorted(self._by_tenant, key=lambda tenant_id: self._by_tenant[tenant_id].offered_s / self._weights[tenant_id])
+        weight_left = sum(self._weights.values())
+        prices: dict[str, float] = {}
+        for tenant_id in asking:
+            demand, weight = self._by_tenant[tenant_id], self._weights[tenant_id]
+            share_s = min(demand.offered_s, room_s * weight / weight_left)
+            prices[tenant_id] = demand.price(share_s)
+            room_s -= share_s
+            weight_left -= weight
+        return prices

@@ -51,14 +51,14 @@ class DeadlineSlots:
 
     def add(self, ticket: Ticket) -> None:
         self._tickets[ticket.number] = ticket
-        self.work_s += ticket.work_s
+        self.work_s += ticket.prefill_s
         self._put(ticket)
         self._update(ticket.slot)
 
     def remove(self, ticket: Ticket) -> None:
         del self._tickets[ticket.number]
-        self.work_s -= ticket.work_s
-        self._sum[ticket.slot + SLOTS] -= ticket.work_s
+        self.work_s -= ticket.prefill_s
+        self._sum[ticket.slot + SLOTS] -= ticket.prefill_s
         self._update(ticket.slot)
 
     def overload_s(self, now: float, backlog_s: float) -> float:
@@ -72,7 +72,7 @@ class DeadlineSlots:
     def _put(self, ticket: Ticket) -> None:
         ticket.slot = min(SLOTS - 1, max(0, int((ticket.finish_by - self._start) / SLOT_S)))
         heapq.heappush(self._heaps[ticket.slot], (ticket.density, ticket.number, ticket))
-        self._sum[ticket.slot + SLOTS] += ticket.work_s
+        self._sum[ticket.slot + SLOTS] += ticket.prefill_s
 
     def _load_leaf(self, slot: int) -> None:
         """An empty slot has no prefix of interest: nothing is due at its end."""

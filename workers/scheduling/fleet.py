@@ -1,0 +1,191 @@
+"""The endpoints of one version: which are open, and which suits a request best."""
+
+import heapq
+from math import inf
+
+from workers.scheduling.appraisal import Appraiser
+from workers.scheduling.decision import Considered
+from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.ticket import Ticket
+from workers.scheduling.tuning import Tuning
+
+MAX_SCANNED = 8
+BACKLOG_AGE_S = 0.005
+INDEX_SHARE = 0.9
+CALM_LOAD = 0.7
+
+
+class Fleet:
+    """Open endpoints take a request now; the others stand in a heap by when they open by themselves."""
+
+    def __init__(self, tuning: Tuning, appraiser: Appraiser) -> None:
+        self._tuning = tuning
+        self._appraiser = appraiser
+        self.endpoints: dict[int, EndpointModel] = {}
+        self.index = PrefixIndex()
+        self.load = 0.0
+        self._open: dict[int, EndpointModel] = {}
+        self._opening: list[tuple[float, int, int]] = []
+        self._turn = 0
+        self._backlog_at = -inf
+        self._backlog_s = 0.0
+        self.considered: list[Considered] = []
+
+    def add(self, endpoint: EndpointModel, now: float) -> None:
+        self.endpoints[endpoint.number] = endpoint
+        self.touch(endpoint, now)
+
+    def remove(self, endpoint: EndpointModel) -> None:
+        del self.endpoints[endpoint.number]
+        self._open.pop(endpoint.number, None)
+        self.index.forget_endpoint(endpoint.number)
+
+    def any_usable(self, now: float) -> bool:
+        return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
+
+    def backlog_s(self, now: float) -> float:
+        """Prefill that the engines have still to do, summed over the fleet."""
+        if now - self._backlog_at > BACKLOG_AGE_S:
+            self._backlog_at = now
+            self._backlog_s = sum(max(0.0, endpoint.prefill_until - now) for endpoint in self.endpoints.values())
+        return self._backlog_s
+
+    # open endpoints
+
+    def touch(self, endpoint: EndpointModel, now: float) -> None:
+        """After anything that may open or close it."""
+        endpoint.opens_at = self._opens_at(endpoint)
+        endpoint.version += 1
+        if endpoint.opens_at <= now:
+            self._open[endpoint.number] = endpoint
+            return
+        self._open.pop(endpoint.number, None)
+        if endpoint.opens_at < inf:
+            heapq.heappush(self._opening, (endpoint.opens_at, endpoint.number, endpoint.version))
+
+    def open_due(self, now: float) -> bool:
+        """Opens what is due; whether any endpoint is open."""
+        while self._opening and self._opening[0][0] <= now:
+            _, number, version = heapq.heappop(self._opening)
+            endpoint = self.endpoints.get(number)
+            if endpoint is not None and endpoint.version == version:
+                self.touch(endpoint, now)
+        return bool(self._open)
+
+    def next_opening_at(self) -> float:
+        return self._opening[0][0] if self._opening else inf
+
+    def idle(self) -> list[EndpointModel]:
+        """Open ones with nothing to prefill."""
+        return [endpoint for endpoint in self._open.values() if not endpoint.prefilling]
+
+    def _opens_at(self, endpoint: EndpointModel) -> float:
+        if endpoint.is_draining or not endpoint.has_slot():
+            return inf
+        gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
+        return max(endpoint.suspended_until, endpoint.paused_until, endpoint.prefill_until - gate_s)
+
+    # the best endpoint
+
+    def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
+        """Least predicted first token plus detour; None when none fits, or the best is worth waiting for."""
+        best, best_score = None, inf
+        self.considered = []
+        hits = self._hits(ticket)
+        for endpoint in self._candidates(ticket, hits):
+            hit_tokens = hits.get(endpoint.number, 0)
+            reason = self._reason_against(ticket, endpoint, hit_tokens, now)
+            if reason:
+                self.considered.append(Considered(endpoint.endpoint_id, reason=reason))
+                continue
+            score = self._score(ticket, endpoint, hit_tokens, now)
+            if score < best_score:
+                best, best_score = endpoint, score
+        return best if best is not None and best.number in self._open else None
+
+    def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
+        request = ticket.request
+        hit_tokens = self._hits(ticket).get(endpoint.number, 0)
+        ticket.hit_tokens = hit_tokens
+        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, hit_tokens)
+        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
+        endpoint.sent(ticket, ticket.prefill_s, now)
+        self._backlog_s += ticket.prefill_s
+        self._pause_for_pace(ticket, endpoint)
+        if request.prefix_blocks:
+            max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
+            self.index.record(request.prefix_blocks, endpoint.number, max_blocks)
+        self.touch(endpoint, now)
+
+    def _hits(self, ticket: Ticket) -> dict[int, int]:
+        """Cached tokens by endpoint, of those with the longest matches."""
+        request = ticket.request
+        hits: dict[int, int] = {}
+        if request.prefix_blocks:
+            for blocks, mask in self.index.match(request.prefix_blocks):
+                tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
+                while mask and len(hits) < MAX_SCANNED:
+                    bit = mask & -mask
+                    hits[bit.bit_length() - 1] = tokens
+                    mask ^= bit
+        return hits
+
+    def _candidates(self, ticket: Ticket, hits: dict[int, int]) -> list[EndpointModel]:
+        """Those that have the prefix, and some open ones, another stretch of them each time."""
+        found = {number: self.endpoints[number] for number in hits}
+        if len(self._open) <= MAX_SCANNED:
+            found |= self._open
+        else:
+            numbers = list(self._open)
+            self._turn = (self._turn + MAX_SCANNED) % len(numbers)
+            for number in (numbers[self._turn :] + numbers[: self._turn])[:MAX_SCANNED]:
+                found[number] = self._open[number]
+        if len(found) > 1 and ticket.failed_on is not None:
+            found.pop(ticket.failed_on.number, None)
+        return list(found.values())
+
+    def _reason_against(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> str:
+        if not endpoint.is_usable(now):
+            return "draining or suspended"
+        if not endpoint.has_slot():
+            return "no slot"
+        if endpoint.number in self._open and not self._has_kv_room(ticket, endpoint, hit_tokens, now):
+            return "KV cache"
+        return ""
+
+    def _score(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> float:
+        prefill_s = endpoint.prefill_s(ticket.request.prompt_tokens, hit_tokens)
+        wait_s = max(0.0, endpoint.prefill_until - now, endpoint.paused_until - now)
+        detour_s = max(0.0, prefill_s - ticket.prefill_s)
+        score = wait_s + prefill_s + self._tuning.affinity * detour_s + endpoint.share_in_use() * TIE_S
+        self.considered.append(Considered(endpoint.endpoint_id, score, wait_s, prefill_s, hit_tokens))
+        return score
+
+    def _has_kv_room(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> bool:
+        """Work that can wait leaves room for what cannot; under load, large work for small."""
+        tuning = self._tuning
+        if not endpoint.running:
+            return True
+        crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (1 - CALM_LOAD)))
+        headroom = 1 + (tuning.kv_headroom - 1) * crowding
+        need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)
+        is_patient = ticket.start_by - now > tuning.patient_s
+        ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
+        return endpoint.kv_used(now) + need <= ceiling * endpoint.kv_capacity
+
+    def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:
+        """After full steps longer than the tightest pace among the running, short steps must make up for them."""
+        target_s = self._tuning.pace_margin * endpoint.tightest_pace_s()
+        full_s = endpoint.full_step_s(endpoint.decoding)
+        if full_s <= target_s:
+            return
+        decode_s = endpoint.decode_step_s()
+        new_tokens = ticket.request.prompt_tokens - ticket.hit_tokens
+        steps = new_tokens / max(1, endpoint.max_batched_tokens - endpoint.decoding)
+        rest_s = max(0.1 * target_s, target_s - decode_s)
+        endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s
+
+
+TIE_S = 1e-3
+"""How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""

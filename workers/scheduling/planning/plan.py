@@ -1,0 +1,146 @@
+"""Which of the waiting tickets are to be served in time, which are let go, and which are refused."""
+
+import heapq
+from math import inf
+
+from workers.scheduling.planning.price import BidPrices
+from workers.scheduling.planning.slots import DeadlineSlots
+from workers.scheduling.ticket import State, Ticket
+from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
+
+UNPARK_TRIES = 2
+BUSY_LOAD = 0.9
+Entry = tuple[float, int, Ticket]
+
+
+class Plan:
+    """A ticket with a limit is kept, parked or late; one without is always kept, and never counted.
+
+    Kept tickets can all be served in time by a fleet of `capacity` endpoints with `backlog_s` seconds of prefill in
+    its engines. When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's
+    rule, by value density); so is, on arrival, what is below the bid price.
+    """
+
+    def __init__(self, tuning: Tuning, now: float) -> None:
+        self._tuning = tuning
+        self.slots = DeadlineSlots(1.0, now)
+        self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
+        self._price_at = -inf
+        self._parked: list[Entry] = []
+        self._expiring: list[Entry] = []
+        self._late: list[Entry] = []
+
+    @property
+    def is_overloaded(self) -> bool:
+        return self.prices.load > BUSY_LOAD
+
+    def resize(self, capacity: int, now: float) -> None:
+        self.slots.rebase(max(1.0, float(capacity)), now)
+
+    # changes of state
+
+    def arrive(self, ticket: Ticket, fair_weight: float, now: float) -> None:
+        """Leaves the ticket kept, parked or late."""
+        tenant_id = ticket.request.tenant_id
+        self.prices.arrived(tenant_id, fair_weight, ticket.density, ticket.cost_s, now)
+        self._update_price(now)
+        if ticket.start_by < now and ticket.has_limit:
+            self._be_late(ticket)
+        elif ticket.has_limit and ticket.density < self.prices.price_of(tenant_id):
+            self._park(ticket)
+        else:
+            self.keep(ticket)
+
+    def keep(self, ticket: Ticket) -> None:
+        ticket.state = State.KEPT
+        if ticket.has_limit:
+            self.slots.add(ticket)
+            heapq.heappush(self._expiring, (ticket.start_by, ticket.number, ticket))
+
+    def leave(self, ticket: Ticket, state: State) -> None:
+        """The ticket is sent, or gone."""
+        if ticket.state is State.KEPT and ticket.has_limit:
+            self.slots.remove(ticket)
+        ticket.state = state
+
+    def relieve(self, backlog_s: float, now: float) -> None:
+        allowed_s = backlog_s - self._tuning.relief_s
+        while len(self.slots) and self.slots.overload_s(now, allowed_s) > 0:
+            self._park(self.slots.least_dense(now, allowed_s))
+
+    def _park(self, ticket: Ticket) -> None:
+        self.leave(ticket, State.PARKED)
+        heapq.heappush(self._parked, (-ticket.density, ticket.number, ticket))
+
+    def _be_late(self, ticket: Ticket) -> None:
+        self.leave(ticket, State.LATE)
+        heapq.heappush(self._late, (ticket.give_up_at, ticket.number, ticket))
+
+    def _update_price(self, now: float) -> None:
+        if now - self._price_at >= PRICE_EVERY_S:
+            self._price_at = now
+            self.prices.update(self.slots.capacity, now)
+
+    # time
+
+    def advance(self, backlog_s: float, now: float) -> list[Ticket]:
+        """What becomes late is put aside; what was parked and fits again is kept, and returned."""
+        self._update_price(now)
+        self.slots.advance(now)
+        while self._expiring and (self._expiring[0][0] < now or self._expiring[0][2].state is not State.KEPT):
+            ticket = heapq.heappop(self._expiring)[2]
+            if ticket.state is State.KEPT and ticket.start_by < now:
+                self._be_late(ticket)
+        self.relieve(backlog_s, now)
+        return self._unpark(backlog_s, now)
+
+    def _unpark(self, backlog_s: float, now: float) -> list[Ticket]:
+        """The densest first; the slots decide whether it fits."""
+        back = []
+        for _ in range(UNPARK_TRIES):
+            ticket = self.densest_parked(now)
+            if ticket is None or ticket.density < self.prices.price_of(ticket.request.tenant_id):
+                break
+            heapq.heappop(self._parked)
+            self.keep(ticket)
+            self.relieve(backlog_s, now)
+            if ticket.state is not State.KEPT:
+                break
+            back.append(ticket)
+        return back
+
+    def given_up(self, now: float) -> list[Ticket]:
+        """Late tickets that have waited long enough while more came than can be done."""
+        gone: list[Ticket] = []
+        while self._late and (self._late[0][2].state is not State.LATE or self._late[0][0] <= now):
+            if self._late[0][2].state is State.LATE:
+                if not self.is_overloaded:
+                    break
+                gone.append(self._late[0][2])
+            heapq.heappop(self._late)
+        return gone
+
+    # what may run when nothing kept can
+
+    def densest_parked(self, now: float) -> Ticket | None:
+        """It stays parked; whoever takes it calls `leave`."""
+        while self._parked:
+            ticket = self._parked[0][2]
+            if ticket.state is State.PARKED and ticket.start_by >= now:
+                return ticket
+            heapq.heappop(self._parked)
+            if ticket.state is State.PARKED:
+                self._be_late(ticket)
+        return None
+
+    def next_late(self) -> Ticket | None:
+        """While more comes than can be done, nothing late runs."""
+        while self._late and self._late[0][2].state is not State.LATE:
+            heapq.heappop(self._late)
+        return self._late[0][2] if self._late and not self.is_overloaded else None
+
+    def retry_after_s(self, ticket: Ticket, backlog_s: float) -> float:
+        """When the backlog and what was promised before it are done, and the load has fallen to what fits."""
+        drain_s = (self.slots.work_s + backlog_s) / self.slots.capacity
+        excess = max(0.0, self.prices.load - self._tuning.fill) if ticket.density < self.prices.price else 0.0
+        return drain_s + excess * 20.0
