@@ -13,13 +13,12 @@ class DeadlineSlots:
     """Each slot is SLOT_S of time and holds the work due in it; each node knows its range's work minus capacity, the
     largest such sum of any of its prefixes, and the least density of any ticket in it.
 
-    What is due beyond the last slot lies in the last one. `rebase` moves the first slot as time passes.
+    What is due beyond the last slot lies in the last one. `advance` moves the first slot as time passes.
     """
 
     def __init__(self, capacity: float, now: float) -> None:
         self.work_s = 0.0
         self._tickets: dict[int, Ticket] = {}
-        self._oldest_slot = 0
         self.rebase(capacity, now)
 
     def __len__(self) -> int:
@@ -29,7 +28,6 @@ class DeadlineSlots:
         """Starts over at `now` with a fleet that does `capacity` seconds of work a second. Costs O(slots + tickets)."""
         self.capacity = capacity
         self._start = now
-        self._oldest_slot = 0
         self._heaps: list[list[tuple[float, int, Ticket]]] = [[] for _ in range(SLOTS)]
         self._sum = [0.0] * SLOTS + [-capacity * SLOT_S] * SLOTS
         self._prefix = [-inf] * (2 * SLOTS)
@@ -41,13 +39,10 @@ class DeadlineSlots:
         for node in range(SLOTS - 1, 0, -1):
             self._pull(node)
 
-    @property
-    def is_worn(self) -> bool:
-        """Half of the slots lie in the past."""
-        return self._oldest_slot > SLOTS // 2
-
     def advance(self, now: float) -> None:
-        self._oldest_slot = int((now - self._start) / SLOT_S)
+        """Starts over when half of the slots lie in the past."""
+        if now - self._start > SLOTS * SLOT_S / 2:
+            self.rebase(self.capacity, now)
 
     def add(self, ticket: Ticket) -> None:
         self._tickets[ticket.number] = ticket
