@@ -32,9 +32,9 @@ class Migration(migrations.Migration):
                 ("gateway_url", models.CharField(blank=True, max_length=200)),
                 ("boot_id", models.CharField(blank=True, max_length=64)),
                 ("agent_version", models.CharField(blank=True, max_length=50)),
-                ("inventory", models.JSONField(default=dict)),
+                ("inventory", models.JSONField(blank=True, default=dict)),
                 ("created_at", models.DateTimeField()),
-                ("last_seen_at", models.DateTimeField(null=True)),
+                ("last_seen_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
                 "ordering": ["name"],

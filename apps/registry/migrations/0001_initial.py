@@ -47,8 +47,8 @@ class Migration(migrations.Migration):
                 ),
                 ("source", models.CharField(max_length=500)),
                 ("served_name", models.CharField(max_length=200)),
-                ("engine_args", models.JSONField(default=dict)),
-                ("max_context_tokens", models.PositiveIntegerField(null=True)),
+                ("engine_args", models.JSONField(blank=True, default=dict)),
+                ("max_context_tokens", models.PositiveIntegerField(blank=True, null=True)),
                 ("created_at", models.DateTimeField()),
                 (
                     "model",

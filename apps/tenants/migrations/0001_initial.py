@@ -120,8 +120,8 @@ class Migration(migrations.Migration):
                 ("prefix", models.CharField(max_length=8, unique=True)),
                 ("token_sha256", models.CharField(max_length=64, unique=True)),
                 ("created_at", models.DateTimeField()),
-                ("expires_at", models.DateTimeField(null=True)),
-                ("revoked_at", models.DateTimeField(null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "owner",
                     models.ForeignKey(
@@ -185,13 +185,14 @@ class Migration(migrations.Migration):
                 ),
                 ("prefix", models.CharField(max_length=8, unique=True)),
                 ("key_sha256", models.CharField(max_length=64, unique=True)),
-                ("allowed_models", models.JSONField(default=list)),
+                ("allowed_models", models.JSONField(blank=True, default=list)),
                 ("created_at", models.DateTimeField()),
-                ("expires_at", models.DateTimeField(null=True)),
-                ("revoked_at", models.DateTimeField(null=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "owner",
                     models.ForeignKey(
+                        blank=True,
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="api_keys",
