@@ -1,4 +1,4 @@
-"""`make lock`: resolves requirements/*.in again, for every platform, with hashes and no registry's address in the result."""
+"""`make lock`: resolves requirements/*.in again, for every platform, with hashes and without any registry's address."""
 
 import subprocess
 import sys

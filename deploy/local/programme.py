@@ -19,6 +19,7 @@ _CONTROLLER = f"controller@{HOST}"
 _CONTROLLER_THREADS = "4"
 _INSTALL_LIMIT_S = 3600.0
 _WEB_STOP_S = "1"
+_GATEWAY_GRACE_S = "1.5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ class Programme:
         return [self._web(), self._controller(), self._beat()]
 
     def node(self, seed: Seed) -> list[ProcessSpec]:
-        return [self._gateway(), self._agent(seed)]
+        return [self._gateway(seed), self._agent(seed)]
 
     def _web(self) -> ProcessSpec:
         command = _python("-m", "uvicorn", "controlplane.asgi:application", "--host", HOST, "--no-access-log")
@@ -85,8 +86,9 @@ class Programme:
         command = _celery("beat", "--schedule", str(schedule), "--pidfile", "")
         return self._process("beat", _CONTROL_PLANE, command, readiness.file_exists(schedule))
 
-    def _gateway(self) -> ProcessSpec:
+    def _gateway(self, seed: Seed) -> ProcessSpec:
         command = _python("-m", "workers.gateway", "--node-dir", str(self.layout.node))
+        command += ["--node-id", seed.node_id, "--grace-s", _GATEWAY_GRACE_S]
         command += ["--port", str(self.configuration.gateway_port)]
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")
