@@ -13,6 +13,7 @@ from deploy.local.credentials import Credentials
 from deploy.local.layout import Layout
 from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.seed import Seed
+from deploy.local.seed import environment as environment_of
 
 _SERVICES, _CONTROL_PLANE, _GATEWAY, _AGENT = range(4)
 _CONTROLLER = f"controller@{HOST}"
@@ -95,9 +96,7 @@ class Programme:
         return self._process("gateway", _GATEWAY, command, is_ready)
 
     def _agent(self, seed: Seed) -> ProcessSpec:
-        environment = {
-            "TOKENYARD_NODE_ID": seed.node_id,
-            "TOKENYARD_AGENT_TOKEN": seed.agent_token,
+        environment = environment_of(seed) | {
             "TOKENYARD_CONTROL_URL": f"ws://{HOST}:{self.configuration.web_port}/ws/agent/",
             "TOKENYARD_BROKER_URL": self.valkey.broker_url,
             "TOKENYARD_NODE_DIR": str(self.layout.node),
