@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help up status logs down reset test test-engine check format lock base dev
 MAKEFLAGS += --no-print-directory
+export PYTHONUTF8 := 1
 
 BOOTSTRAP := PYTHON='$(PYTHON)' deploy/local/bootstrap.sh
 PY := .venv/bin/python

@@ -85,7 +85,7 @@ class Programme:
     def _beat(self) -> ProcessSpec:
         schedule = self.layout.var / "celerybeat-schedule"
         command = _celery("beat", "--schedule", str(schedule), "--pidfile", "")
-        return self._process("beat", _CONTROL_PLANE, command, readiness.file_exists(schedule))
+        return self._process("beat", _CONTROL_PLANE, command, readiness.has_written(schedule))
 
     def _gateway(self, seed: Seed) -> ProcessSpec:
         command = _python("-m", "workers.gateway", "--node-dir", str(self.layout.node))
@@ -135,9 +135,12 @@ class Programme:
         return _python(str(self.configuration.root / "manage.py"), *arguments)
 
     def _environment(self) -> dict[str, str]:
-        """Ours, without what would send a client to another Postgres."""
+        """Ours, without what would send a client to another Postgres or our own addresses to a proxy."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        direct = ",".join(filter(None, [os.environ.get("no_proxy", ""), HOST, "localhost"]))
         return inherited | {
+            "no_proxy": direct,
+            "NO_PROXY": direct,
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.dev",
             "PYTHONUNBUFFERED": "1",
             "TOKENYARD_VAR": str(self.layout.var),
