@@ -113,7 +113,7 @@ def free_ports() -> dict[str, str]:
 
 
 def _free_run() -> int:
-    for base in range(21_000 + os.getpid() % 1000 * 8, 32_000, _ENGINE_PORTS):
+    for base in range(23_000 + os.getpid() % 100 * _ENGINE_PORTS, 32_000, _ENGINE_PORTS):
         try:
             with ExitStack() as held:
                 for port in range(base, base + _ENGINE_PORTS):
