@@ -39,6 +39,13 @@ def create_user(
     return user
 
 
+@transaction.atomic
+def change_password(*, actor: Actor, user: User, password: str, now: datetime) -> None:
+    _set_password(user, password)
+    user.save(update_fields=["password"])
+    record_change(actor=actor, action="user.password_changed", subject=user, now=now)
+
+
 def _set_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)
@@ -99,9 +106,7 @@ def remove_member(*, actor: Actor, membership: Membership, now: datetime) -> Non
     tenant_id, before = membership.tenant_id, {"role": membership.role}
     for key in APIKey.objects.filter(tenant_id=tenant_id, owner_id=membership.user_id, revoked_at=None):
         revoke_key(actor=actor, key=key, now=now)
-    record_change(
-        actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before
-    )
+    record_change(actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before)
     membership.delete()
 
 

@@ -155,7 +155,11 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
-    "tenants.forget_expired_keys": {"task": "tenants.forget_expired_keys", "schedule": 600.0, "options": {"expires": 600}},
+    "tenants.forget_expired_keys": {
+        "task": "tenants.forget_expired_keys",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 
@@ -180,6 +184,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "NodeStateEnum": "apps.fleet.models.NodeState",
+        "ReplicaStateEnum": "apps.deployments.models.ReplicaState",
+    },
 }
 
 LOGGING = {

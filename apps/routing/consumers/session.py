@@ -1,7 +1,7 @@
 """One agent's link as values: what it holds, what to send it, what of its telemetry is news. No I/O.
 
-    frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
-    telemetry_came   → what differs from what Postgres was told last
+frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
+telemetry_came   → what differs from what Postgres was told last
 """
 
 from dataclasses import dataclass, field
