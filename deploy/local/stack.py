@@ -102,8 +102,8 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
 
 
 async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:
-    for spec in specs:
-        await _timed(spec.name, supervisor.start(spec), show)
+    """At once: none of them needs another's answer to start, and each says for itself when it is ready."""
+    await asyncio.gather(*(_timed(spec.name, supervisor.start(spec), show) for spec in specs))
 
 
 async def _until_answered(plan: Programme, seed: Seed) -> None:

@@ -76,8 +76,8 @@ class Stack:
             supervisor.send_signal(signal.SIGINT)
             supervisor.wait(_STOP_TIMEOUT_S)
 
-    def wait_until_ready(self, supervisor: subprocess.Popen[str]) -> None:
-        deadline = time.monotonic() + _READY_TIMEOUT_S
+    def wait_until_ready(self, supervisor: subprocess.Popen[str], *, timeout_s: float = _READY_TIMEOUT_S) -> None:
+        deadline = time.monotonic() + timeout_s
         while not self._is_ready(supervisor.pid):
             assert supervisor.poll() is None, self.terminal()
             assert time.monotonic() < deadline, self.terminal()
