@@ -1,0 +1,109 @@
+"""What templates say in one word: icons, states, figures with units, times, and "–" for what is not known."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import now
+
+from apps.console import measures
+
+register = template.Library()
+
+STATE_OF_WORD = {
+    "ready": "ok",
+    "active": "ok",
+    "connected": "ok",
+    "completed": "ok",
+    "starting": "warning",
+    "warming": "warning",
+    "pending": "warning",
+    "draining": "warning",
+    "degraded": "warning",
+    "client_left": "warning",
+    "refused": "warning",
+    "rejected": "warning",
+    "failed": "breach",
+    "lost": "breach",
+    "disconnected": "breach",
+}
+
+
+@register.simple_tag
+def icon(name: str, size: str = "") -> SafeString:
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>',
+        f"icon-{size}" if size else "",
+        static("vendor/icons/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def state(word: str, level: str = "", *, live: str = "", title: str = "") -> SafeString:
+    """A state's dot and word; `live` is the key under which the live frame carries it."""
+    return format_html(
+        '<span class="state" data-state="{}" data-live="{}" title="{}">{}</span>',
+        level or STATE_OF_WORD.get(word, "unknown"),
+        live,
+        title,
+        word.replace("_", " "),
+    )
+
+
+@register.simple_tag
+def unknown(reason: str) -> SafeString:
+    return format_html('<span class="unknown" title="{}">–</span>', reason)
+
+
+@register.simple_tag
+def measure(value: float | None, unit: str, reason: str = "not reported") -> SafeString:
+    """A figure with its unit. `reason` is what the hover of "–" says when the value is not known."""
+    if value is None:
+        return unknown(reason)
+    shown = measures.measure(value, unit)
+    return format_html(
+        '<span class="num" title="{}">{}{}</span>',
+        shown.exact,
+        shown.text,
+        format_html(' <span class="unit">{}</span>', shown.unit) if shown.unit else "",
+    )
+
+
+@register.simple_tag
+def when(moment: datetime | float | None, reason: str = "never") -> SafeString:
+    """A relative time that the page keeps fresh, the exact one on hover."""
+    if moment is None:
+        return unknown(reason)
+    at = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
+    return format_html(
+        '<time datetime="{}" data-relative title="{}">{}</time>',
+        at.isoformat(),
+        at.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        measures.ago(now() - at),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """The page's own query string with some parameters changed; None takes one away."""
+    params = context["request"].GET.copy()
+    for name, value in changes.items():
+        params.pop(name, None)
+        if value is not None:
+            params[name] = value
+    return f"?{params.urlencode()}"
+
+
+@register.filter
+def initials(name: str) -> str:
+    words = name.replace("@", " ").replace(".", " ").split()
+    return "".join(word[0] for word in words[:2]) or "?"
+
+
+@register.simple_tag
+def icon_sheet() -> str:
+    return static("vendor/icons/icons.svg")
