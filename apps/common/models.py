@@ -1,0 +1,9 @@
+from django.db import models
+
+
+class LeaderLease(models.Model):
+    """Who runs the control loops. `fence` grows each time the leadership changes hands, and never falls."""
+
+    name = models.CharField(max_length=50, primary_key=True)
+    holder = models.CharField(max_length=100)
+    fence = models.BigIntegerField()
