@@ -21,9 +21,9 @@ class Node(models.Model):
     gateway_url = models.CharField(max_length=200, blank=True)
     boot_id = models.CharField(max_length=64, blank=True)
     agent_version = models.CharField(max_length=50, blank=True)
-    inventory = models.JSONField(default=dict)
+    inventory = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField(null=True)
+    last_seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["name"]

@@ -38,8 +38,8 @@ class ModelVersion(models.Model):
     engine = models.CharField(max_length=20, choices=Engine.choices)
     source = models.CharField(max_length=500)
     served_name = models.CharField(max_length=200)
-    engine_args = models.JSONField(default=dict)
-    max_context_tokens = models.PositiveIntegerField(null=True)
+    engine_args = models.JSONField(default=dict, blank=True)
+    max_context_tokens = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

@@ -75,15 +75,15 @@ class APIKey(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
-    owner = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="api_keys")
+    owner = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="api_keys")
     name = models.CharField(max_length=100)
     kind = models.CharField(max_length=20, choices=KeyKind.choices, default=KeyKind.NORMAL)
     prefix = models.CharField(max_length=8, unique=True)
     key_sha256 = models.CharField(max_length=64, unique=True)
-    allowed_models = models.JSONField(default=list)
+    allowed_models = models.JSONField(default=list, blank=True)
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)
-    revoked_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
 
     objects = APIKeyQuerySet.as_manager()
 
@@ -111,8 +111,8 @@ class ServiceToken(models.Model):
     prefix = models.CharField(max_length=8, unique=True)
     token_sha256 = models.CharField(max_length=64, unique=True)
     created_at = models.DateTimeField()
-    expires_at = models.DateTimeField(null=True)
-    revoked_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-id"]
