@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
+UNKNOWN = "–"
 _COMPACT_STEPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
 _BYTE_STEPS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

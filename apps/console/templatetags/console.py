@@ -10,26 +10,12 @@ from django.utils.safestring import SafeString
 from django.utils.timezone import now
 
 from apps.console import measures
+from apps.console.measures import UNKNOWN
+from apps.console.states import level_of
 
 register = template.Library()
 
-STATE_OF_WORD = {
-    "ready": "ok",
-    "active": "ok",
-    "connected": "ok",
-    "completed": "ok",
-    "starting": "warning",
-    "warming": "warning",
-    "pending": "warning",
-    "draining": "warning",
-    "degraded": "warning",
-    "client_left": "warning",
-    "refused": "warning",
-    "rejected": "warning",
-    "failed": "breach",
-    "lost": "breach",
-    "disconnected": "breach",
-}
+UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
 
 
 @register.simple_tag
@@ -43,14 +29,40 @@ def icon(name: str, size: str = "") -> SafeString:
 
 
 @register.simple_tag
-def state(word: str, level: str = "", *, live: str = "", title: str = "") -> SafeString:
-    """A state's dot and word; `live` is the key under which the live frame carries it."""
+def state(word: str, level: str = "", title: str = "") -> SafeString:
     return format_html(
-        '<span class="state" data-state="{}" data-live="{}" title="{}">{}</span>',
-        level or STATE_OF_WORD.get(word, "unknown"),
-        live,
+        '<span class="state" data-state="{}" title="{}">{}</span>',
+        level or level_of(word),
         title,
         word.replace("_", " "),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def live(context: template.Context, *parts: Any) -> SafeString:
+    """A value of the live frame, which the page keeps fresh: `{% live "node" node.pk "running" %}`."""
+    key = ".".join(map(str, parts))
+    value = context["frame"]["values"].get(key, UNREPORTED)
+    return format_html(
+        '<span class="num{}" data-live="{}" title="{}">{}<span class="unit"> {}</span></span>',
+        " unknown" if value["text"] == UNKNOWN else "",
+        key,
+        value.get("title", ""),
+        value["text"],
+        value.get("unit", ""),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def live_state(context: template.Context, *parts: Any) -> SafeString:
+    key = ".".join([*map(str, parts), "state"])
+    value = context["frame"]["values"].get(key, UNREPORTED)
+    return format_html(
+        '<span class="state" data-live="{}" data-state="{}" title="{}">{}</span>',
+        key,
+        value.get("state", "unknown"),
+        value.get("title", ""),
+        value["text"],
     )
 
 
@@ -107,3 +119,10 @@ def initials(name: str) -> str:
 @register.simple_tag
 def icon_sheet() -> str:
     return static("vendor/icons/icons.svg")
+
+
+@register.filter
+def audit_words(action: str) -> str:
+    """`key.revoked` reads as "revoked key"."""
+    subject, _, verb = action.partition(".")
+    return f"{verb} {subject}".replace("_", " ").strip()
