@@ -154,7 +154,7 @@ CELERY_BEAT_SCHEDULE = {
     "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
-    "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 600.0, "options": {"expires": 600}},
+    "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
     "tenants.forget_expired_keys": {"task": "tenants.forget_expired_keys", "schedule": 600.0, "options": {"expires": 600}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
