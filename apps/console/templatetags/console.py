@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django import template
+from django.http import QueryDict
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -99,15 +100,34 @@ def when(moment: datetime | float | None, reason: str = "never") -> SafeString:
     )
 
 
+@register.simple_tag
+def plain_measure(value: float, unit: str) -> str:
+    return str(measures.measure(value, unit))
+
+
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
     """The page's own query string with some parameters changed; None takes one away."""
-    params = context["request"].GET.copy()
+    return changed_query(context["request"].GET, changes)
+
+
+@register.simple_tag(takes_context=True)
+def query_without(context: template.Context, name: str) -> str:
+    return changed_query(context["request"].GET, {name: None})
+
+
+@register.simple_tag(takes_context=True)
+def query_narrowed(context: template.Context, narrow: dict[str, Any], by: str | None) -> str:
+    return changed_query(context["request"].GET, {**narrow, "by": by})
+
+
+def changed_query(params: QueryDict, changes: dict[str, Any]) -> str:
+    changed = params.copy()
     for name, value in changes.items():
-        params.pop(name, None)
+        changed.pop(name, None)
         if value is not None:
-            params[name] = value
-    return f"?{params.urlencode()}"
+            changed[name] = str(value)
+    return f"?{changed.urlencode()}"
 
 
 @register.filter
