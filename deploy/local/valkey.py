@@ -24,6 +24,7 @@ unixsocketperm 700
 dir "{data}"
 requirepass {password}
 daemonize no
+pidfile "{home}/valkey.pid"
 save ""
 appendonly {append_only}
 appendfsync everysec
@@ -76,7 +77,9 @@ def prepare(valkey: Valkey) -> None:
     append_only = "yes" if valkey.is_durable else "no"
     valkey.settings_file.touch(mode=0o600)
     valkey.settings_file.write_text(
-        _SETTINGS.format(socket=valkey.socket, data=data, password=valkey.password, append_only=append_only)
+        _SETTINGS.format(
+            home=valkey.home, socket=valkey.socket, data=data, password=valkey.password, append_only=append_only
+        )
     )
 
 
