@@ -54,3 +54,7 @@ class KeyForm(forms.Form):
     def __init__(self, *args: Any, models: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["model"].choices = [("", "Every model"), *((name, name) for name in models)]  # type: ignore[attr-defined]
+
+
+class ScaleForm(forms.Form):
+    replica_count = forms.IntegerField(label="Replicas", min_value=0)
