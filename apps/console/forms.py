@@ -1,10 +1,13 @@
 """Forms of the console. What a value may be is the domain's to say; a form only gives it a type."""
 
 from typing import Any
+from uuid import UUID
 
 from django import forms
 
 from apps.quotas.models import ServiceClass, SLOProfile
+from apps.routing.models import RouteTarget
+from apps.routing.policies import MAX_WEIGHT
 from apps.tenants.models import Role
 
 DAY_S = 86_400
@@ -58,3 +61,24 @@ class KeyForm(forms.Form):
 
 class ScaleForm(forms.Form):
     replica_count = forms.IntegerField(label="Replicas", min_value=0)
+
+
+class WeightsForm(forms.Form):
+    """A weight per target of a route."""
+
+    def __init__(self, *args: Any, targets: list[RouteTarget], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.targets = targets
+        for target in targets:
+            widget = forms.NumberInput(attrs={"data-weight": "", "aria-label": f"Weight of {target.version}"})
+            self.fields[_weight_name(target)] = forms.IntegerField(
+                min_value=0, max_value=MAX_WEIGHT, initial=target.weight, widget=widget
+            )
+
+    @property
+    def weights(self) -> dict[UUID, int]:
+        return {target.version_id: self.cleaned_data[_weight_name(target)] for target in self.targets}
+
+
+def _weight_name(target: RouteTarget) -> str:
+    return f"weight_{target.version_id}"

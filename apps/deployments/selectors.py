@@ -43,3 +43,7 @@ def list_desired_bodies(node_ids: list[UUID]) -> dict[UUID, tuple[int, bytes]]:
 def list_deployment_events(deployment_id: UUID, *, limit: int = 20) -> list[ReplicaEvent]:
     """Of all its replicas, newest first."""
     return list(ReplicaEvent.objects.filter(replica__deployment_id=deployment_id).select_related("replica")[:limit])
+
+
+def name_deployments(ids: set[UUID]) -> dict[UUID, str]:
+    return dict(Deployment.objects.filter(pk__in=ids).values_list("pk", "name"))

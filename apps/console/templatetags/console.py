@@ -146,3 +146,14 @@ def audit_words(action: str) -> str:
     """`key.revoked` reads as "revoked key"."""
     subject, _, verb = action.partition(".")
     return f"{verb} {subject}".replace("_", " ").strip()
+
+
+@register.filter
+def spaced(word: str) -> str:
+    return word.replace("_", " ")
+
+
+@register.filter
+def after_colon(name: str) -> str:
+    """`demo-chat:v2` → `v2`, where the model is named beside it."""
+    return name.rpartition(":")[2]
