@@ -1,9 +1,12 @@
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
 from apps.common.ids import new_id
 from apps.tenants.models import Tenant
+
+MIN_WEIGHT = 0.01
+MAX_WEIGHT = 1000.0
 
 
 class ServiceClass(models.Model):
@@ -39,7 +42,7 @@ class TenantPolicy(models.Model):
     tenant = models.OneToOneField(Tenant, primary_key=True, on_delete=models.CASCADE, related_name="policy")
     service_class = models.ForeignKey(ServiceClass, on_delete=models.PROTECT)
     slo_profile = models.ForeignKey(SLOProfile, on_delete=models.PROTECT)
-    weight = models.FloatField(default=1.0, validators=[MinValueValidator(0.01)])
+    weight = models.FloatField(default=1.0, validators=[MinValueValidator(MIN_WEIGHT), MaxValueValidator(MAX_WEIGHT)])
     max_queued_requests = models.PositiveIntegerField(default=1000)
 
     class Meta:

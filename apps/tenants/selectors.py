@@ -77,6 +77,17 @@ def find_token_owner(*, text: str, now: datetime) -> User | None:
     return None if token.expires_at is not None and token.expires_at <= now else token.owner
 
 
+def list_service_tokens(*, actor: Actor) -> QuerySet[ServiceToken]:
+    return ServiceToken.objects.filter(owner_id=actor.user_id)
+
+
+def get_service_token(*, actor: Actor, token_id: UUID) -> ServiceToken:
+    token = list_service_tokens(actor=actor).filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("no such service token")
+    return token
+
+
 def list_usable_keys(*, now: datetime) -> QuerySet[APIKey]:
     """Of every tenant, for the snapshot."""
     return APIKey.objects.usable(now).order_by("id")

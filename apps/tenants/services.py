@@ -7,7 +7,7 @@ from django.db import transaction
 
 from apps.audit.services import record_change
 from apps.common.actors import Actor
-from apps.common.credentials import API_KEY, SERVICE_TOKEN, Credential, issue_credential
+from apps.common.credentials import API_KEY, SERVICE_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
@@ -99,9 +99,7 @@ def remove_member(*, actor: Actor, membership: Membership, now: datetime) -> Non
     tenant_id, before = membership.tenant_id, {"role": membership.role}
     for key in APIKey.objects.filter(tenant_id=tenant_id, owner_id=membership.user_id, revoked_at=None):
         revoke_key(actor=actor, key=key, now=now)
-    record_change(
-        actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before
-    )
+    record_change(actor=actor, action="member.removed", subject=membership, now=now, tenant_id=tenant_id, before=before)
     membership.delete()
 
 
@@ -183,7 +181,7 @@ def _record_key(*, actor: Actor, action: str, key: APIKey, now: datetime) -> Non
 def create_service_token(
     *, actor: Actor, owner: User, name: str, now: datetime, expires_at: datetime | None = None
 ) -> tuple[ServiceToken, str]:
-    credential: Credential = issue_credential(SERVICE_TOKEN)
+    credential = issue_credential(SERVICE_TOKEN)
     token = ServiceToken(
         owner=owner,
         name=name,
@@ -195,6 +193,14 @@ def create_service_token(
     save_checked(token)
     record_change(actor=actor, action="service_token.created", subject=token, now=now, after={"owner": str(owner)})
     return token, credential.text
+
+
+@transaction.atomic
+def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) -> None:
+    if token.revoked_at is None:
+        token.revoked_at = now
+        token.save(update_fields=["revoked_at"])
+        record_change(actor=actor, action="service_token.revoked", subject=token, now=now)
 
 
 def forget_expired_playground_keys(*, now: datetime) -> int:

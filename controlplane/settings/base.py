@@ -130,11 +130,11 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # redis-py's own 5 s timeout would end every idle consumer.
-        "CONFIG": {"hosts": [{"address": VALKEY_URL, "socket_timeout": None}], "prefix": "tokenyard"},
+        "CONFIG": {"hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}], "prefix": "tokenyard"},
     }
 }
 
-CELERY_BROKER_URL = VALKEY_URL.replace("unix://", "redis+socket://", 1)
+CELERY_BROKER_URL = env.broker_url(VALKEY_URL)
 CELERY_TASK_DEFAULT_QUEUE = "controller"
 CELERY_TASK_QUEUES = [Queue("controller")]
 CELERY_TASK_CREATE_MISSING_QUEUES = True  # node.<id> appears with the node
@@ -165,7 +165,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["apps.common.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "apps.common.problems.render_problem",

@@ -57,6 +57,11 @@ def valkey_url(name: str, default: str | None = None) -> str:
     return value
 
 
+def broker_url(valkey: str) -> str:
+    """The same place in Celery's spelling."""
+    return valkey.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+
+
 def database(name: str, default: str | None = None) -> dict[str, str]:
     """`postgresql://user:password@host:port/name`, or `…@/name?host=/socket/directory&port=5432`."""
     parts = urlsplit(text(name, default))

@@ -27,7 +27,16 @@ class Migration(migrations.Migration):
                         to="tenants.tenant",
                     ),
                 ),
-                ("weight", models.FloatField(default=1.0, validators=[django.core.validators.MinValueValidator(0.01)])),
+                (
+                    "weight",
+                    models.FloatField(
+                        default=1.0,
+                        validators=[
+                            django.core.validators.MinValueValidator(0.01),
+                            django.core.validators.MaxValueValidator(1000.0),
+                        ],
+                    ),
+                ),
                 ("max_queued_requests", models.PositiveIntegerField(default=1000)),
                 (
                     "service_class",

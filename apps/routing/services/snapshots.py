@@ -40,9 +40,7 @@ def _publish_if_changed(now: datetime) -> int | None:
     if newest is not None and newest.content_sha256 == content:
         return None
     envelope = sign(snapshot, snapshot_key()).decode()
-    SnapshotGeneration.objects.create(
-        generation=generation, content_sha256=content, envelope=envelope, compiled_at=now
-    )
+    SnapshotGeneration.objects.create(generation=generation, content_sha256=content, envelope=envelope, compiled_at=now)
     SnapshotGeneration.objects.filter(generation__lte=generation - KEPT_GENERATIONS).delete()
     wake_links_on_commit()
     live.publish_on_commit(live.ROUTES, {"generation": generation})

@@ -22,7 +22,13 @@ from apps.usage.policies import fits_hours
 GROUPS = ("day", "tenant", "user", "model", "version", "key")
 MAX_ROWS = 20_000
 MAX_DAYS = 400
-_COLUMN_OF = {"tenant": "tenant_id", "user": "user_id", "model": "public_model", "version": "version_id", "key": "key_id"}
+_COLUMN_OF = {
+    "tenant": "tenant_id",
+    "user": "user_id",
+    "model": "public_model",
+    "version": "version_id",
+    "key": "key_id",
+}
 _SUMS = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
 _COUNTS = ("request_count", "unsuccessful_count")
 _NAMERS = {"tenant": name_tenants, "user": name_users, "version": name_versions, "key": name_keys}
