@@ -5,6 +5,13 @@ import shlex
 from typing import Any
 
 PROMPT = "Say hello in five words."
+NO_MODEL = "MODEL"
+
+
+def snippets_for(*, gateway_url: str, key: str, models: list[str]) -> dict[str, str]:
+    """For the first of `models`."""
+    values = {"gateway_url": gateway_url, "key": key, "model": next(iter(models), NO_MODEL)}
+    return {"curl": chat_curl(**values), "python": chat_python(**values)}
 
 
 def chat_curl(*, gateway_url: str, key: str, model: str) -> str:

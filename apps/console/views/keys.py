@@ -15,14 +15,14 @@ from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, everybody, page, require
 from apps.console.forms import KeyForm
 from apps.console.rendering import render_page, show_refusal
-from apps.console.snippets import api_call, chat_curl, chat_python
-from apps.routing.selectors import list_public_names
+from apps.console.snippets import api_call, snippets_for
+from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.models import APIKey, Tenant
 from apps.tenants.selectors import get_key, get_tenant, list_keys
 from apps.tenants.services import create_key, revoke_key
 
-NO_MODEL = "MODEL"
+GENERATE = "generate"
 
 
 @page(everybody)
@@ -30,11 +30,12 @@ NO_MODEL = "MODEL"
 def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     require(policies.may_see_keys(request.actor, tenant.pk))
-    form = KeyForm(request.POST or None, models=list_public_names())
+    models = [name for name, _ in list_public_models()]
+    form = KeyForm(request.POST or None, models=models)
     created = _create(request, tenant, form) if request.method == "POST" else None
     context = {
         "tenant": tenant,
-        "form": form if created is None else KeyForm(models=list_public_names()),
+        "form": form if created is None else KeyForm(models=models),
         "created": created,
         "keys": [_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
         "may_create": policies.may_create_key(request.actor, tenant.pk),
@@ -74,14 +75,8 @@ def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str,
     except DomainError as error:
         show_refusal(form, error)
         return None
-    return {"key": key, "text": text, "snippets": snippets_for(text, model)}
-
-
-def snippets_for(key: str, model: str = "") -> dict[str, str]:
-    """`model` may be empty: then the first there is."""
-    name = model or next(iter(list_public_names()), NO_MODEL)
-    values = {"gateway_url": settings.GATEWAY_URL, "key": key, "model": name}
-    return {"curl": chat_curl(**values), "python": chat_python(**values)}
+    chat_models = [model] if model else [name for name, task in list_public_models() if task == GENERATE]
+    return {"key": key, "text": text, "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=chat_models)}
 
 
 def _row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from django.db.models import Q, QuerySet
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
 from apps.tenants.policies import has_every_tenant
+from apps.tenants.selectors import get_tenant
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.reports import UsageScope
 
@@ -54,6 +55,8 @@ def count_newer_records(*, scope: UsageScope, than: UUID, limit: int = 100) -> i
     return list_records(scope=scope).filter(arrived_at__gt=newest.arrived_at)[:limit].count()
 
 
-def find_record_of_request(*, key_id: UUID, request_id: str) -> UsageRecord | None:
+def find_record_of_request(*, actor: Actor, tenant_id: UUID, key_id: UUID, request_id: str) -> UsageRecord | None:
     """The record of one request of one key, once it has arrived."""
-    return UsageRecord.objects.filter(key_id=key_id, request_id=request_id).order_by("-arrived_at").first()
+    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    records = UsageRecord.objects.filter(tenant_id=tenant.pk, key_id=key_id, request_id=request_id)
+    return records.order_by("-arrived_at").first()
