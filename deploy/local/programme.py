@@ -15,7 +15,7 @@ from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.seed import Seed
 from deploy.local.seed import environment as environment_of
 
-_SERVICES, _CONTROL_PLANE, _GATEWAY, _AGENT = range(4)
+_POSTGRES, _VALKEY, _CONTROL_PLANE, NODE_STAGE, _AGENT = range(5)
 _CONTROLLER = f"controller@{HOST}"
 _CONTROLLER_THREADS = "4"
 _INSTALL_LIMIT_S = 3600.0
@@ -35,7 +35,7 @@ class Programme:
         return [
             ProcessSpec(
                 name="postgres",
-                stage=_SERVICES - 1,
+                stage=_POSTGRES,
                 command=self.postgres.command(),
                 environment=self.postgres.environment,
                 directory=self.postgres.data,
@@ -45,7 +45,7 @@ class Programme:
             ),
             ProcessSpec(
                 name="valkey",
-                stage=_SERVICES,
+                stage=_VALKEY,
                 command=self.valkey.command(),
                 environment={"PATH": os.defpath},
                 directory=self.layout.valkey,
@@ -93,7 +93,7 @@ class Programme:
         command += ["--port", str(self.configuration.gateway_port)]
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")
-        return self._process("gateway", _GATEWAY, command, is_ready)
+        return self._process("gateway", NODE_STAGE, command, is_ready)
 
     def _agent(self, seed: Seed) -> ProcessSpec:
         environment = environment_of(seed) | {

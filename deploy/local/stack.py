@@ -78,9 +78,14 @@ async def _run_until_stopped(
         show("Stopping …")
     finally:
         bounded.cancel()
-        await supervisor.stop()
-        end_engines(layout, show)
-        layout.state.unlink(missing_ok=True)
+        await _stop(layout, supervisor)
+
+
+async def _stop(layout: Layout, supervisor: Supervisor) -> None:
+    """Engines end once the agent is gone, which would start them again, and beside the rest, to save time."""
+    await supervisor.stop(down_to_stage=programme.NODE_STAGE)
+    await asyncio.gather(supervisor.stop(), asyncio.to_thread(end_engines, layout))
+    layout.state.unlink(missing_ok=True)
 
 
 async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
