@@ -37,10 +37,10 @@ def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "tenant": tenant,
         "form": form if created is None else KeyForm(models=models),
         "created": created,
-        "keys": [_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
+        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
         "may_create": policies.may_create_key(request.actor, tenant.pk),
         "api": api_call(
-            web_url=settings.WEB_URL, method="POST", path="/api/v1/keys/", body={"tenant": tenant.name, "name": "my key"}
+            web_url=settings.WEB_URL, method="POST", path="/api/v1/api-keys/", body={"tenant_id": str(tenant.pk), "name": "my key"}
         ),
     }
     return render_page(request, "keys.html", context)
@@ -79,7 +79,7 @@ def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str,
     return {"key": key, "text": text, "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=chat_models)}
 
 
-def _row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
+def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
     word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
     may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
     return {"key": key, "state": word, "may_revoke": may_revoke}

@@ -52,7 +52,7 @@ def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
 
 def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | None) -> dict[str, Any]:
     weights = form.weights if changes is not None else {t.version_id: t.weight for t in found.targets.all()}
-    body = {"targets": [{"version": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
+    body = {"targets": [{"version_id": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
     return {
         "route": found,
         "targets": _targets_of(found, form),
