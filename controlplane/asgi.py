@@ -9,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
 WEB_THREADS = 8
 
-http = WSGIMiddleware(get_wsgi_application(), workers=WEB_THREADS)
+http = WSGIMiddleware(get_wsgi_application(), workers=WEB_THREADS)  # type: ignore[arg-type]  # a response is iterable
 
 from controlplane.sockets import application_of  # noqa: E402 - imports models, so only after Django is set up
 

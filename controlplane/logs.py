@@ -29,7 +29,13 @@ class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
-        fields = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage(), **extra}
+        fields = {
+            "at": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **extra,
+        }
         line = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
         if record.exc_info:
             line = f"{line}\n{self.formatException(record.exc_info)}"

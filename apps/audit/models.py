@@ -24,3 +24,6 @@ class AuditEntry(models.Model):
             models.Index(fields=["tenant_id", "-id"], name="audit_tenant"),
             models.Index(fields=["subject_type", "subject_id", "-id"], name="audit_subject"),
         ]
+
+    def __str__(self) -> str:
+        return f"{self.action} by {self.actor_name}"

@@ -25,7 +25,7 @@ def record_change(
         actor_id=actor.user_id,
         actor_name=actor.name,
         action=action,
-        subject_type=subject._meta.model_name or "",
+        subject_type=subject._meta.model_name or "",  # noqa: SLF001 - Django's documented API
         subject_id=str(subject.pk),
         subject_name=str(subject)[:200],
         tenant_id=tenant_id,

@@ -7,3 +7,6 @@ class LeaderLease(models.Model):
     name = models.CharField(max_length=50, primary_key=True)
     holder = models.CharField(max_length=100)
     fence = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.name} led by {self.holder}"

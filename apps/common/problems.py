@@ -19,10 +19,8 @@ CONTENT_TYPE = "application/problem+json"
 def render_problem(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001 - DRF's signature
     if isinstance(error, DomainError):
         return problem(error.status, error.code, error.message, error.fields)
-    if isinstance(error, exceptions.ValidationError):
-        return problem(400, "invalid_input", "the input is not valid", _flattened(error.detail))
     if isinstance(error, exceptions.APIException):
-        return _with_headers(problem(error.status_code, str(error.default_code), str(error.detail)), error)
+        return _of_rest_framework(error)
     if isinstance(error, (Http404, ObjectDoesNotExist)):
         return problem(404, "not_found", "no such thing")
     if isinstance(error, ValidationError):
@@ -31,6 +29,12 @@ def render_problem(error: Exception, context: dict[str, Any]) -> Response | None
         log.error("the database failed a request", exc_info=error)
         return problem(503, "unavailable", "the database is not available; try again")
     return None
+
+
+def _of_rest_framework(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        return problem(400, "invalid_input", "the input is not valid", _flattened(error.detail))
+    return _with_headers(problem(error.status_code, str(error.default_code), str(error.detail)), error)
 
 
 def problem(status: int, code: str, detail: str, fields: dict[str, str] | None = None) -> Response:

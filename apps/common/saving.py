@@ -21,7 +21,7 @@ def save_checked(row: models.Model) -> None:
 
 
 def _refuse_nul(row: models.Model) -> None:
-    for field in row._meta.concrete_fields:
+    for field in row._meta.concrete_fields:  # noqa: SLF001 - Django's documented API
         if _NUL in str(getattr(row, field.attname)) or r"\u0000" in repr(getattr(row, field.attname)):
             raise InvalidInputError(f"{field.name} holds a NUL character", fields={field.name: "holds a NUL character"})
 
@@ -39,4 +39,4 @@ def _from_validation(error: ValidationError) -> DomainError:
 
 def _from_database(error: DatabaseError, row: models.Model) -> DomainError:
     kind = ConflictError if isinstance(error, IntegrityError) else InvalidInputError
-    return kind(f"this {row._meta.verbose_name} clashes with one that exists or is out of range")
+    return kind(f"this {row._meta.verbose_name} clashes with one that exists or is out of range")  # noqa: SLF001

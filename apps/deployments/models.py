@@ -81,9 +81,12 @@ class ReplicaEvent(models.Model):
         ordering = ["-id"]
         indexes = [models.Index(fields=["replica", "-id"], name="replica_event_newest")]
 
+    def __str__(self) -> str:
+        return f"{self.state} at {self.at:%Y-%m-%d %H:%M:%S}"
+
 
 class NodeDesired(models.Model):
-    """The newest desired state of a node; `body` is contracts.DesiredState as JSON, `content_sha256` of its replicas."""
+    """The newest desired state of a node; `body` is contracts.DesiredState as JSON."""
 
     node = models.OneToOneField(Node, primary_key=True, on_delete=models.CASCADE, related_name="desired")
     generation = models.PositiveBigIntegerField()
@@ -91,3 +94,6 @@ class NodeDesired(models.Model):
     content_sha256 = models.CharField(max_length=64)
     body = models.TextField()
     written_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"desired state {self.generation} of {self.node}"

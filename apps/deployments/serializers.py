@@ -1,9 +1,11 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.deployments.models import MAX_REPLICAS, Deployment, Replica
 
 
-class ReplicaSerializer(serializers.ModelSerializer):
+class ReplicaSerializer(serializers.ModelSerializer[Replica]):
     node_name = serializers.CharField(source="node.name", default="")
 
     class Meta:
@@ -14,7 +16,7 @@ class ReplicaSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class DeploymentSerializer(serializers.ModelSerializer):
+class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
     version = serializers.CharField(source="version.__str__")
     ready_count = serializers.IntegerField(default=0)
 
@@ -25,12 +27,12 @@ class DeploymentSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class NewDeploymentSerializer(serializers.Serializer):
+class NewDeploymentSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
     version_id = serializers.UUIDField()
     replica_count = serializers.IntegerField(default=1, min_value=0, max_value=MAX_REPLICAS)
     max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)
 
 
-class ScaleSerializer(serializers.Serializer):
+class ScaleSerializer(serializers.Serializer[Any]):
     replica_count = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS)

@@ -1,15 +1,17 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.fleet.models import Accelerator, Node
 
 
-class AcceleratorSerializer(serializers.ModelSerializer):
+class AcceleratorSerializer(serializers.ModelSerializer[Accelerator]):
     class Meta:
         model = Accelerator
         fields = ["id", "index", "kind", "name", "memory_total_bytes"]
 
 
-class NodeSerializer(serializers.ModelSerializer):
+class NodeSerializer(serializers.ModelSerializer[Node]):
     accelerators = AcceleratorSerializer(many=True)
     inventory = serializers.DictField()
 
@@ -21,7 +23,7 @@ class NodeSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class NewNodeSerializer(serializers.Serializer):
+class NewNodeSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
     gateway_url = serializers.URLField(max_length=200, required=False, default="")
 
@@ -35,5 +37,5 @@ class ShownOnceNodeSerializer(NodeSerializer):
         fields = ["agent_token", *NodeSerializer.Meta.fields]
 
 
-class CordonSerializer(serializers.Serializer):
+class CordonSerializer(serializers.Serializer[Any]):
     is_cordoned = serializers.BooleanField()

@@ -24,7 +24,7 @@ def reconcile(*, holder: str, now: datetime) -> bool:
 
 
 def place_pending_replicas() -> None:
-    taken = set(Replica.objects.exclude(port=None).values_list("port", flat=True))
+    taken = {port for port in Replica.objects.values_list("port", flat=True) if port is not None}
     for replica in Replica.objects.filter(node=None).select_related("deployment__version").order_by("id"):
         _place(replica, taken)
 

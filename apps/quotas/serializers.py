@@ -1,3 +1,5 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.quotas.models import MAX_WEIGHT, MIN_WEIGHT, ServiceClass, SLOProfile, TenantPolicy
@@ -7,7 +9,7 @@ BIGGEST_INTEGER = 2**31 - 1
 BIGGEST_SMALLINT = 2**15 - 1
 
 
-class ServiceClassSerializer(serializers.ModelSerializer):
+class ServiceClassSerializer(serializers.ModelSerializer[ServiceClass]):
     rank = serializers.IntegerField(min_value=0, max_value=BIGGEST_SMALLINT)
 
     class Meta:
@@ -15,7 +17,7 @@ class ServiceClassSerializer(serializers.ModelSerializer):
         fields = ["id", "name", "rank"]
 
 
-class SLOProfileSerializer(serializers.ModelSerializer):
+class SLOProfileSerializer(serializers.ModelSerializer[SLOProfile]):
     ttft_ms = serializers.IntegerField(min_value=1, max_value=BIGGEST_INTEGER)
     tpot_ms = serializers.IntegerField(min_value=1, max_value=BIGGEST_INTEGER)
 
@@ -24,13 +26,13 @@ class SLOProfileSerializer(serializers.ModelSerializer):
         fields = ["id", "name", "ttft_ms", "tpot_ms"]
 
 
-class TenantSerializer(serializers.ModelSerializer):
+class TenantSerializer(serializers.ModelSerializer[Tenant]):
     class Meta:
         model = Tenant
         fields = ["id", "name", "created_at"]
 
 
-class PolicySerializer(serializers.ModelSerializer):
+class PolicySerializer(serializers.ModelSerializer[TenantPolicy]):
     service_class = serializers.CharField(source="service_class.name")
     slo_profile = serializers.CharField(source="slo_profile.name")
 
@@ -39,7 +41,7 @@ class PolicySerializer(serializers.ModelSerializer):
         fields = ["tenant_id", "service_class", "slo_profile", "weight", "max_queued_requests"]
 
 
-class NewPolicySerializer(serializers.Serializer):
+class NewPolicySerializer(serializers.Serializer[Any]):
     service_class = serializers.SlugField()
     slo_profile = serializers.SlugField()
     weight = serializers.FloatField(default=1.0, min_value=MIN_WEIGHT, max_value=MAX_WEIGHT)

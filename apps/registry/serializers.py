@@ -1,9 +1,11 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.registry.models import Engine, Model, ModelVersion, Task
 
 
-class VersionSerializer(serializers.ModelSerializer):
+class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
     model_name = serializers.CharField(source="model.name")
     engine_args = serializers.DictField()
 
@@ -15,21 +17,21 @@ class VersionSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class ModelSerializer(serializers.ModelSerializer):
+class ModelSerializer(serializers.ModelSerializer[Model]):
     class Meta:
         model = Model
         fields = ["id", "name", "task", "created_at"]
 
 
-class NewModelSerializer(serializers.Serializer):
+class NewModelSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
     task = serializers.ChoiceField(choices=Task.choices)
 
 
-class NewVersionSerializer(serializers.Serializer):
-    label = serializers.SlugField(max_length=30)
+class NewVersionSerializer(serializers.Serializer[Any]):
+    label = serializers.SlugField(max_length=30)  # type: ignore[assignment]  # DRF takes fields off the class
     engine = serializers.ChoiceField(choices=Engine.choices)
-    source = serializers.CharField(max_length=500)
+    source = serializers.CharField(max_length=500)  # type: ignore[assignment]  # likewise
     served_name = serializers.CharField(max_length=200)
     engine_args = serializers.DictField(required=False)
     max_context_tokens = serializers.IntegerField(

@@ -7,6 +7,7 @@ from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
 from apps.common.saving import save_checked
+from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Model, ModelVersion
 
 
@@ -46,4 +47,27 @@ def create_version(
     save_checked(version)
     after = {"engine": engine, "source": source, "served_name": served_name}
     record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
+    return version
+
+
+@transaction.atomic
+def change_engine(
+    *,
+    actor: Actor,
+    version: ModelVersion,
+    engine: str,
+    source: str,
+    engine_args: dict[str, Any],
+    max_context_tokens: int | None,
+    now: datetime,
+) -> ModelVersion:
+    """Another engine for the same version: its replicas are replaced."""
+    before = {"engine": version.engine, "source": version.source}
+    version.engine, version.source, version.engine_args = engine, source, engine_args
+    version.max_context_tokens = max_context_tokens
+    save_checked(version)
+    after = {"engine": engine, "source": source}
+    record_change(actor=actor, action="version.engine_changed", subject=version, now=now, before=before, after=after)
+    enqueue_on_commit("placement.reconcile")
+    enqueue_on_commit("routing.publish")
     return version

@@ -47,6 +47,9 @@ class SnapshotGeneration(models.Model):
     class Meta:
         ordering = ["-generation"]
 
+    def __str__(self) -> str:
+        return f"snapshot generation {self.generation}"
+
 
 class GatewayState(models.Model):
     """What a node's gateway said last about its snapshot; `error` is why it refused the newest one."""
@@ -62,3 +65,6 @@ class GatewayState(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(active_generation__gte=0), name="gateway_generation_is_not_negative")
         ]
+
+    def __str__(self) -> str:
+        return f"gateway of {self.node}"

@@ -1,10 +1,12 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.routing.models import Route, RouteTarget
 from apps.routing.policies import MAX_WEIGHT
 
 
-class TargetSerializer(serializers.ModelSerializer):
+class TargetSerializer(serializers.ModelSerializer[RouteTarget]):
     version = serializers.CharField(source="version.__str__")
 
     class Meta:
@@ -12,7 +14,7 @@ class TargetSerializer(serializers.ModelSerializer):
         fields = ["version_id", "version", "weight"]
 
 
-class RouteSerializer(serializers.ModelSerializer):
+class RouteSerializer(serializers.ModelSerializer[Route]):
     targets = TargetSerializer(many=True)
 
     class Meta:
@@ -20,27 +22,27 @@ class RouteSerializer(serializers.ModelSerializer):
         fields = ["id", "public_name", "targets", "created_at"]
 
 
-class WeightSerializer(serializers.Serializer):
+class WeightSerializer(serializers.Serializer[Any]):
     version_id = serializers.UUIDField()
     weight = serializers.IntegerField(min_value=0, max_value=MAX_WEIGHT)
 
 
-class WeightsSerializer(serializers.Serializer):
+class WeightsSerializer(serializers.Serializer[Any]):
     """`targets` are all of the route's targets afterwards."""
 
-    targets = WeightSerializer(many=True, min_length=1, max_length=20)
+    targets = serializers.ListField(child=WeightSerializer(), min_length=1, max_length=20)
 
 
 class NewRouteSerializer(WeightsSerializer):
     public_name = serializers.CharField(max_length=100)
 
 
-class PublicModelSerializer(serializers.Serializer):
+class PublicModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     task = serializers.CharField()
 
 
-class GatewayStatusSerializer(serializers.Serializer):
+class GatewayStatusSerializer(serializers.Serializer[Any]):
     node_id = serializers.UUIDField()
     node_name = serializers.CharField()
     node_state = serializers.CharField()
@@ -49,7 +51,7 @@ class GatewayStatusSerializer(serializers.Serializer):
     error = serializers.CharField()
 
 
-class SnapshotStatusSerializer(serializers.Serializer):
+class SnapshotStatusSerializer(serializers.Serializer[Any]):
     generation = serializers.IntegerField(allow_null=True)
     compiled_at = serializers.DateTimeField(allow_null=True)
     active_count = serializers.IntegerField()
@@ -58,7 +60,7 @@ class SnapshotStatusSerializer(serializers.Serializer):
     summary = serializers.CharField(source="__str__")
 
 
-class FleetNowSerializer(serializers.Serializer):
+class FleetNowSerializer(serializers.Serializer[Any]):
     """Null is unknown, never zero."""
 
     at = serializers.FloatField()
@@ -79,6 +81,6 @@ class FleetNowSerializer(serializers.Serializer):
     spool_pending_records = serializers.IntegerField(allow_null=True)
 
 
-class OverviewSerializer(serializers.Serializer):
+class OverviewSerializer(serializers.Serializer[Any]):
     fleet = FleetNowSerializer()
     snapshot = SnapshotStatusSerializer()

@@ -11,7 +11,11 @@ class NameOrEmailBackend(ModelBackend):
     """Sign-in by username or by email; an address belongs to one user at most."""
 
     def authenticate(
-        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **_: Any
+        self,
+        request: HttpRequest | None,  # noqa: ARG002 - Django's signature
+        username: str | None = None,
+        password: str | None = None,
+        **_: Any,
     ) -> User | None:
         if not username or password is None or "\x00" in username:
             return None

@@ -4,6 +4,7 @@ from typing import Self
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Lower
 
 from apps.common.ids import new_id
 
@@ -18,9 +19,7 @@ class User(AbstractUser):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                models.functions.Lower("email"), condition=~Q(email=""), name="user_email_is_unique"
-            ),
+            models.UniqueConstraint(Lower("email"), condition=~Q(email=""), name="user_email_is_unique"),
         ]
 
 

@@ -1,9 +1,11 @@
+from typing import Any
+
 from rest_framework import serializers
 
 from apps.tenants.models import APIKey, Membership, Role, ServiceToken
 
 
-class MeSerializer(serializers.Serializer):
+class MeSerializer(serializers.Serializer[Any]):
     user_id = serializers.UUIDField()
     name = serializers.CharField()
     is_operator = serializers.BooleanField()
@@ -11,7 +13,7 @@ class MeSerializer(serializers.Serializer):
     roles = serializers.DictField(child=serializers.CharField())
 
 
-class MemberSerializer(serializers.ModelSerializer):
+class MemberSerializer(serializers.ModelSerializer[Membership]):
     username = serializers.CharField(source="user.username")
     email = serializers.CharField(source="user.email")
 
@@ -20,7 +22,7 @@ class MemberSerializer(serializers.ModelSerializer):
         fields = ["id", "tenant_id", "user_id", "username", "email", "role", "created_at"]
 
 
-class NewMemberSerializer(serializers.Serializer):
+class NewMemberSerializer(serializers.Serializer[Any]):
     """With a password the user is created; without one an operator adds a user there is."""
 
     username = serializers.CharField(max_length=150)
@@ -29,11 +31,11 @@ class NewMemberSerializer(serializers.Serializer):
     email = serializers.EmailField(required=False, default="", allow_blank=True)
 
 
-class RoleSerializer(serializers.Serializer):
+class RoleSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=Role.choices)
 
 
-class APIKeySerializer(serializers.ModelSerializer):
+class APIKeySerializer(serializers.ModelSerializer[APIKey]):
     owner_name = serializers.CharField(source="owner.username", default="")
     tenant_name = serializers.CharField(source="tenant.name")
     models = serializers.ListField(child=serializers.CharField(), source="allowed_models")
@@ -46,7 +48,7 @@ class APIKeySerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class NewAPIKeySerializer(serializers.Serializer):
+class NewAPIKeySerializer(serializers.Serializer[Any]):
     tenant_id = serializers.UUIDField()
     name = serializers.CharField(max_length=100)
     models = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100, required=False)
@@ -62,17 +64,17 @@ class ShownOnceAPIKeySerializer(APIKeySerializer):
         fields = ["key", *APIKeySerializer.Meta.fields]
 
 
-class PlaygroundSerializer(serializers.Serializer):
+class PlaygroundSerializer(serializers.Serializer[Any]):
     tenant_id = serializers.UUIDField()
 
 
-class ServiceTokenSerializer(serializers.ModelSerializer):
+class ServiceTokenSerializer(serializers.ModelSerializer[ServiceToken]):
     class Meta:
         model = ServiceToken
         fields = ["id", "name", "prefix", "created_at", "expires_at", "revoked_at"]
 
 
-class NewServiceTokenSerializer(serializers.Serializer):
+class NewServiceTokenSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(max_length=100)
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 

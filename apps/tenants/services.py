@@ -39,6 +39,13 @@ def create_user(
     return user
 
 
+@transaction.atomic
+def change_password(*, actor: Actor, user: User, password: str, now: datetime) -> None:
+    _set_password(user, password)
+    user.save(update_fields=["password"])
+    record_change(actor=actor, action="user.password_changed", subject=user, now=now)
+
+
 def _set_password(user: User, password: str) -> None:
     try:
         validate_password(password, user)

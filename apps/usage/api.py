@@ -51,9 +51,7 @@ class RecordsView(UsageView):
 
 
 class RecordsCSVView(UsageView):
-    @extend_schema(
-        parameters=[serializers.UsageQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR}
-    )
+    @extend_schema(parameters=[serializers.UsageQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.UsageQuerySerializer, request.query_params)
         header = serializers.UsageRecordSerializer.Meta.fields
@@ -78,9 +76,7 @@ class ReportView(UsageView):
 
 
 class ReportCSVView(UsageView):
-    @extend_schema(
-        parameters=[serializers.ReportQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR}
-    )
+    @extend_schema(parameters=[serializers.ReportQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
         rows = report_usage(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])

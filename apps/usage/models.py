@@ -58,6 +58,9 @@ class UsageRecord(models.Model):
             BrinIndex(fields=["arrived_at"], name="usage_record_time"),
         ]
 
+    def __str__(self) -> str:
+        return f"usage record {self.record_id}"
+
 
 class UsageHour(models.Model):
     """Sums of the records of one UTC hour; written in the transaction that stores them, so the two always agree."""
@@ -87,6 +90,9 @@ class UsageHour(models.Model):
         ]
         indexes = [models.Index(fields=["tenant_id", "hour"], name="usage_hour_tenant")]
 
+    def __str__(self) -> str:
+        return f"usage of {self.public_model} at {self.hour:%Y-%m-%d %H}h"
+
 
 class QuarantinedRecord(models.Model):
     """A record that cannot be a row of UsageRecord. Kept whole with the reason, so that nothing sent is lost."""
@@ -97,6 +103,9 @@ class QuarantinedRecord(models.Model):
     reason = models.CharField(max_length=500)
     content_sha256 = models.CharField(max_length=64, unique=True)
     content = models.BinaryField()
+
+    def __str__(self) -> str:
+        return f"quarantined: {self.reason}"
 
 
 class PriceEntry(models.Model):

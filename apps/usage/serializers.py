@@ -2,6 +2,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.usage.models import PriceEntry, UsageRecord
@@ -11,17 +13,21 @@ DEFAULT_DAYS = 30
 BIGGEST_PRICE = 10**15
 
 
-class ZoneField(serializers.CharField):
+@extend_schema_field(OpenApiTypes.STR)
+class ZoneField(serializers.Field[ZoneInfo, str, str, Any]):
     """An IANA time zone."""
 
-    def to_internal_value(self, data: Any) -> ZoneInfo:
+    def to_internal_value(self, data: str) -> ZoneInfo:
         try:
-            return ZoneInfo(super().to_internal_value(data))
+            return ZoneInfo(data)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise serializers.ValidationError("is not an IANA time zone, such as Europe/Berlin") from error
 
+    def to_representation(self, value: ZoneInfo) -> str:
+        return str(value)
 
-class UsageQuerySerializer(serializers.Serializer):
+
+class UsageQuerySerializer(serializers.Serializer[Any]):
     """`start` and `end` without an offset are in `zone`; the default is the last 30 days with today."""
 
     tenant = serializers.UUIDField(required=False, default=None)
@@ -64,7 +70,7 @@ def default_range(now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
     return tomorrow - timedelta(days=DEFAULT_DAYS), tomorrow
 
 
-class UsageRecordSerializer(serializers.ModelSerializer):
+class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
     class Meta:
         model = UsageRecord
         fields = [
@@ -76,7 +82,7 @@ class UsageRecordSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class UsageTotalsSerializer(serializers.Serializer):
+class UsageTotalsSerializer(serializers.Serializer[Any]):
     request_count = serializers.IntegerField()
     unsuccessful_count = serializers.IntegerField()
     input_tokens = serializers.IntegerField()
@@ -91,7 +97,7 @@ class UsageRowSerializer(UsageTotalsSerializer):
     names = serializers.DictField(child=serializers.CharField())
 
 
-class UsageReportSerializer(serializers.Serializer):
+class UsageReportSerializer(serializers.Serializer[Any]):
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
     zone = serializers.CharField()
@@ -100,7 +106,7 @@ class UsageReportSerializer(serializers.Serializer):
     totals = UsageTotalsSerializer()
 
 
-class PriceSerializer(serializers.ModelSerializer):
+class PriceSerializer(serializers.ModelSerializer[PriceEntry]):
     version = serializers.CharField(source="version.__str__")
 
     class Meta:
@@ -111,7 +117,7 @@ class PriceSerializer(serializers.ModelSerializer):
         ]  # fmt: skip
 
 
-class NewPriceSerializer(serializers.Serializer):
+class NewPriceSerializer(serializers.Serializer[Any]):
     """In picodollars (1e-12 USD) per token: 150000 is 0.15 USD per million tokens."""
 
     version_id = serializers.UUIDField()

@@ -131,7 +131,10 @@ CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
         # redis-py's own 5 s timeout would end every idle consumer.
-        "CONFIG": {"hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}], "prefix": "tokenyard"},
+        "CONFIG": {
+            "hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}],
+            "prefix": "tokenyard",
+        },
     }
 }
 
@@ -148,6 +151,9 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 60,
     "unacked_restore_interval": 5,
     "unacked_restore_throttle": 1,
+    # A request that wakes a loop does not wait for a broker that is away: one quick second try, then it goes on.
+    "max_retries": 1,
+    "interval_start": 0.1,
     "socket_connect_timeout": VALKEY_TIMEOUT_S,
     "socket_keepalive": True,
 }
@@ -156,7 +162,11 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
-    "tenants.forget_expired_keys": {"task": "tenants.forget_expired_keys", "schedule": 600.0, "options": {"expires": 600}},
+    "tenants.forget_expired_keys": {
+        "task": "tenants.forget_expired_keys",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 
@@ -181,6 +191,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "NodeStateEnum": "apps.fleet.models.NodeState",
+        "ReplicaStateEnum": "apps.deployments.models.ReplicaState",
+    },
 }
 
 LOGGING = {

@@ -4,7 +4,8 @@ frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
 telemetry_came   → what differs from what Postgres was told last
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -44,9 +45,9 @@ class LinkState:
     pushed_snapshot: tuple[int, float] = (0, 0.0)
     pushed_desired: tuple[int, float] = (0, 0.0)
     seen_at: datetime | None = None
-    _replicas: list[tuple[object, ...]] = field(default_factory=list)
+    _replicas: Sequence[tuple[object, ...]] = ()
     _gateway: tuple[object, ...] | None = None
-    _accelerators: list[tuple[object, ...]] = field(default_factory=list)
+    _accelerators: Sequence[tuple[object, ...]] = ()
 
     def frames_to_push(self, newest: Newest, now_s: float) -> list[bytes]:
         frames = []
@@ -73,7 +74,7 @@ class LinkState:
 
     def forget_written(self) -> None:
         """After a write that failed: the next telemetry is news again."""
-        self.seen_at, self._replicas, self._gateway, self._accelerators = None, [], None, []
+        self.seen_at, self._replicas, self._gateway, self._accelerators = None, (), None, ()
 
     def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:
         stored = [(r.replica_id, r.state, r.detail, r.spec_hash, r.restarts) for r in telemetry.replicas]

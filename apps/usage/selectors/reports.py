@@ -125,7 +125,8 @@ def report_usage(*, scope: UsageScope, group_by: Sequence[str], zone: ZoneInfo) 
 def sum_usage(*, scope: UsageScope) -> UsageTotals:
     source, _ = _source_for(scope, None)
     sums = source.aggregate(**_sums_over(source))
-    return UsageTotals(**{name: sums[f"sum_{name}"] or 0 for name in _SUMS})
+    totals: dict[str, Any] = {name: sums[f"sum_{name}"] or 0 for name in _SUMS}
+    return UsageTotals(**totals)
 
 
 def _source_for(scope: UsageScope, zone: ZoneInfo | None) -> tuple[QuerySet[Any], str]:
@@ -145,7 +146,7 @@ def _scoped(rows: QuerySet[Any], scope: UsageScope, at: str) -> QuerySet[Any]:
     return rows.filter(public_model=scope.public_model) if scope.public_model else rows
 
 
-def _summed(rows: QuerySet[Any], columns: list[str]) -> QuerySet[Any, dict[str, Any]]:
+def _summed(rows: QuerySet[Any], columns: list[str]) -> Any:
     return rows.values(*columns).annotate(**_sums_over(rows))
 
 
