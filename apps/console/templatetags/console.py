@@ -10,9 +10,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import now
 
-from apps.console import measures
-from apps.console.measures import UNKNOWN
-from apps.console.states import level_of
+from apps.console.policies import measures
+from apps.console.policies.measures import UNKNOWN
+from apps.console.policies.states import level_of
 
 register = template.Library()
 

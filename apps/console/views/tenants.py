@@ -15,9 +15,9 @@ from apps.audit.selectors import list_entries
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, everybody, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
-from apps.console.periods import period_for, zone_named
+from apps.console.policies.periods import period_for, zone_named
+from apps.console.policies.snippets import api_call
 from apps.console.rendering import render_page, show_refusal
-from apps.console.snippets import api_call
 from apps.console.views.keys import key_row
 from apps.quotas.selectors import find_policy, list_policies
 from apps.quotas.services import open_tenant, set_tenant_policy

@@ -10,8 +10,8 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.urls import reverse
 
-from apps.console import frames
-from apps.console.verdict import Condition, DeploymentCondition, NodeCondition, Problem, Verdict, judge
+from apps.console.policies import frames
+from apps.console.policies.verdict import Condition, DeploymentCondition, NodeCondition, Problem, Verdict, judge
 from apps.deployments.models import Deployment, Replica
 from apps.deployments.selectors import list_deployments
 from apps.fleet.models import Node
@@ -79,7 +79,11 @@ def _read(now_s: float) -> Picture:
 
 def _values(picture: Picture) -> dict[str, frames.Value]:
     slo_ms = picture.ttft_slo[1] if picture.ttft_slo else None
-    parts = [frames.overview_values(picture.overview, node_count=len(picture.nodes), class_names=picture.class_names, ttft_slo_ms=slo_ms)]
+    parts = [
+        frames.overview_values(
+            picture.overview, node_count=len(picture.nodes), class_names=picture.class_names, ttft_slo_ms=slo_ms
+        )
+    ]
     parts.append(_snapshot_values(picture.snapshot))
     parts += [_node_values(node, picture) for node in picture.nodes]
     parts += [_deployment_values(deployment, picture) for deployment in picture.deployments]
@@ -223,7 +227,12 @@ def read_logs(replicas: Sequence[Replica]) -> list[dict[str, Any]]:
     reports = {report.replica_id: report for frame in list_frames() for report in frame.telemetry.replicas}
     found = [(replica, reports.get(str(replica.pk))) for replica in replicas]
     return [
-        {"node": replica.node, "port": replica.port, "element_id": f"log-{replica.pk}", "text": "\n".join(report.log_tail)}
+        {
+            "node": replica.node,
+            "port": replica.port,
+            "element_id": f"log-{replica.pk}",
+            "text": "\n".join(report.log_tail),
+        }
         for replica, report in found
         if report is not None and report.log_tail
     ]

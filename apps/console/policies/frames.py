@@ -7,8 +7,8 @@ Keys: a figure's name, or `<entity>.<id>.<figure>`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.console.measures import UNKNOWN, measure
-from apps.console.states import level_of
+from apps.console.policies.measures import UNKNOWN, measure
+from apps.console.policies.states import level_of
 from apps.telemetry.policies import NodeFrame, Overview, SeriesPoint, is_stale
 from workers.contracts.telemetry import AcceleratorReport, ReplicaReport
 
@@ -150,7 +150,8 @@ def history_of(series: Sequence[Sequence[SeriesPoint]]) -> dict[str, Any]:
 
 
 def _combined(points: Sequence[SeriesPoint], name: str) -> float | None:
-    known = [value for point in points if (value := getattr(point, name)) is not None]
+    values: list[float | None] = [getattr(point, name) for point in points]
+    known = [value for value in values if value is not None]
     if not known:
         return None
     return max(known) if name in _WORST_OF else sum(known)
