@@ -17,7 +17,8 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 def application_of(http: Any) -> Application:
     agent_link = AgentLinkApp()
     console = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
-    websocket = URLRouter([path("ws/agent/", agent_link), path("ws/console/", console)])  # type: ignore[arg-type]  # Channels routes ASGI applications
+    routes = [path("ws/agent/", agent_link), path("ws/console/", console)]  # type: ignore[arg-type]  # ASGI applications
+    websocket = URLRouter(routes)
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

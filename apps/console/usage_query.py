@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
-from apps.console.periods import Period, period_for, zone_named
+from apps.console.policies.periods import Period, period_for, zone_named
 from apps.usage.selectors.reports import UsageScope, scope_for
 
 

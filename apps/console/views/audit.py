@@ -29,4 +29,8 @@ def audit(request: ConsoleRequest) -> HttpResponseBase:
 def _changes_of(entry: AuditEntry) -> list[dict[str, Any]]:
     names = dict.fromkeys([*entry.before, *entry.after])
     pairs = [(name, entry.before.get(name), entry.after.get(name)) for name in names]
-    return [{"name": name.replace("_", " "), "was": was, "becomes": becomes} for name, was, becomes in pairs if was != becomes]
+    return [
+        {"name": name.replace("_", " "), "was": was, "becomes": becomes}
+        for name, was, becomes in pairs
+        if was != becomes
+    ]

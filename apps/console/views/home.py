@@ -11,10 +11,10 @@ from django.views.decorators.http import require_GET, require_POST
 
 from apps.common.errors import InvalidInputError
 from apps.console.access import ConsoleRequest, everybody, page, require
-from apps.console.measures import measure
-from apps.console.periods import Period, period_for, zone_named
+from apps.console.policies.measures import measure
+from apps.console.policies.periods import Period, period_for, zone_named
+from apps.console.policies.snippets import snippets_for
 from apps.console.rendering import render_page
-from apps.console.snippets import snippets_for
 from apps.console.usage_query import read_id
 from apps.quotas.selectors import find_policy
 from apps.routing.selectors.routes import list_public_models

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from apps.console.measures import ago, measure
+from apps.console.policies.measures import ago, measure
 
 OK = "ok"
 WARNING = "warning"
@@ -116,7 +116,9 @@ def _deployment_problems(deployment: DeploymentCondition, now: datetime) -> Iter
 def _service_problems(condition: Condition) -> Iterator[Problem]:
     p95, slo = condition.ttft_ms_p95, condition.ttft_slo_ms
     if p95 is not None and slo is not None and p95 > slo:
-        text = f"p95 TTFT is {measure(p95, 'ms')}, last 60 s, over the {measure(slo, 'ms')} that {condition.ttft_slo_name}"
+        text = (
+            f"p95 TTFT is {measure(p95, 'ms')}, last 60 s, over the {measure(slo, 'ms')} that {condition.ttft_slo_name}"
+        )
         yield Problem(WARNING, f"{text} tenants are promised", "requests")
     if condition.failures_per_s:
         yield Problem(WARNING, f"{measure(condition.failures_per_s, 'requests_per_s')} fail or are refused", "requests")
