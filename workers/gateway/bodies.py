@@ -22,6 +22,7 @@ class Peek(Struct):
     prompt_cache_key: Any = None
     max_tokens: Any = None
     max_completion_tokens: Any = None
+    n: Any = None
 
     @property
     def is_stream(self) -> bool:
@@ -42,6 +43,10 @@ class Peek(Struct):
     @property
     def end_user(self) -> str:
         return next((v for v in (self.safety_identifier, self.user) if isinstance(v, str) and v), "")[:256]
+
+    @property
+    def choices_per_prompt(self) -> int:
+        return self.n if isinstance(self.n, int) and self.n > 0 else 1
 
     @property
     def output_limit(self) -> int | None:
@@ -80,13 +85,16 @@ class CompletionDetails(Struct):
     reasoning_tokens: int | None = 0
 
 
-class _Answer(Struct):
+class Answer(Struct):
+    """A whole answer, as far as it is read."""
+
     usage: Usage | None = None
+    system_fingerprint: str | None = None
 
 
 _decode_peek = msgspec.json.Decoder(Peek).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_answer = msgspec.json.Decoder(_Answer).decode
+_decode_answer = msgspec.json.Decoder(Answer).decode
 _decode_usage = msgspec.json.Decoder(Usage).decode
 
 
@@ -135,12 +143,12 @@ def _replace_field(body: bytes, name: str, value: Any) -> bytes:
         return json.dumps(json.loads(body) | {name: value}).encode()
 
 
-def read_usage(answer: bytes) -> Usage | None:
-    """The usage of a whole answer; None when it has none or is not what an engine sends."""
+def read_answer(body: bytes) -> Answer:
+    """An empty one when the body is not what an engine sends."""
     try:
-        return _decode_answer(answer).usage
+        return _decode_answer(body)
     except msgspec.DecodeError:
-        return None
+        return Answer()
 
 
 def decode_usage(usage: bytes) -> Usage | None:

@@ -11,8 +11,9 @@ from typing import Protocol
 
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
+from workers.gateway.answering import ClientAnswer
 from workers.gateway.asking import Question
-from workers.gateway.bodies import read_usage, replace_model
+from workers.gateway.bodies import read_answer, replace_model
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
@@ -21,10 +22,7 @@ from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Reject
 
-_NOT_DOWNSTREAM = frozenset(
-    b"connection keep-alive transfer-encoding content-length trailer upgrade"
-    b" access-control-allow-origin access-control-allow-credentials".split()
-)
+_CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
 
 class ExchangeOwner(Protocol):
@@ -50,9 +48,11 @@ class Exchange:
     ) -> None:
         self._owner = owner
         self._client = client
+        self._answer = ClientAnswer(
+            client, question.request, request_id=question.request_id, extra_headers=extra_headers
+        )
         self._question = question
         self._settlement = settlement
-        self._extra_headers = extra_headers
         self._scheduled_id: int | None = None
         self._engine: Engine | None = None
         self._upstream: UpstreamConnection | None = None
@@ -61,7 +61,6 @@ class Exchange:
         self._headers: Headers = []
         self._stream: StreamFilter | None = None
         self._pieces: list[bytes] = []
-        self._has_begun = False
         self._is_settled = False
         self.last_progress_at = owner.monotonic()
 
@@ -112,7 +111,7 @@ class Exchange:
     def client_left(self) -> None:
         if not self._is_settled:
             self._abandon_upstream()
-            self._settle(self._used_so_far(), "client_left", self._status)
+            self._settle(self._used_so_far(), "client_left", self._status or _CLIENT_LEFT)
             self._leave_schedule(is_failed=False)
 
     def client_paused(self) -> None:
@@ -152,7 +151,7 @@ class Exchange:
         if self._stream.is_too_long:
             self.give_up(errors.engine_died())
         elif passed:
-            self._write_stream(passed)
+            self._answer.send_part(self._status, self._headers, passed)
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None
@@ -167,7 +166,7 @@ class Exchange:
     def answer_failed(self, error: UpstreamError) -> None:
         del error
         upstream, self._upstream = self._upstream, None
-        if self._has_begun:
+        if self._answer.has_begun:
             self._break_off(errors.engine_died(), "failed")
             self._leave_schedule(is_failed=True)
         elif upstream is not None and upstream.was_used and not self._status and self._engine is not None:
@@ -220,19 +219,19 @@ class Exchange:
         question = self._question
         names = (question.served_name, question.public_model)
         return StreamFilter(
+            fingerprint=self._engine.fingerprint if self._engine is not None else None,
+            choices_per_prompt=question.peek.choices_per_prompt,
             hide_usage=question.needs_usage and not question.peek.wants_usage,
             hide_continuous=question.needs_usage and not question.peek.wants_continuous_usage,
             rename=names if question.is_renamed else None,
         )
 
-    def _write_stream(self, passed: bytes) -> None:
-        self._client.transport.write(self._head_if_due() + self._framed(passed))
-
     def _end_stream(self, stream: StreamFilter) -> None:
         last = stream.feed(b"".join(self._pieces)) + stream.finish()
+        if self._engine is not None:
+            self._engine.fingerprint = stream.fingerprint
         self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", self._status)
-        self._client.transport.write(self._head_if_due() + self._framed(last) + self._end_mark())
-        self._client.response_done()
+        self._answer.end(self._status, self._headers, last)
         self._leave_schedule(is_failed=stream.has_error)
 
     def _end_whole(self) -> None:
@@ -242,49 +241,22 @@ class Exchange:
         if is_answer and self._question.is_renamed and body.startswith(b"{"):
             body = replace_model(body, self._question.public_model)
         self._settle(used, _outcome_of(self._status), self._status)
-        self._client.respond(self._status, self._downstream_headers(), body)
+        self._answer.send_whole(self._status, self._headers, body)
         self._leave_schedule(is_failed=self._status >= 500)  # noqa: PLR2004 - HTTP
 
     def _break_off(self, error: GatewayError, outcome: Outcome) -> None:
         """Ends the answer with an error: a whole one if nothing has gone out, an event in the stream otherwise."""
         used = self._used_so_far()
-        if not self._has_begun:
+        if not self._answer.has_begun:
             self._answer_error(error, used, outcome)
             return
         self._settle(used, outcome, self._status, error.code)
         held = self._stream.finish_whole_events() if self._stream is not None else b""
-        self._client.transport.write(self._framed(held + error.stream_event()) + self._end_mark())
-        self._client.response_done()
+        self._answer.end(self._status, self._headers, held + error.stream_event())
 
     def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
         self._settle(used, outcome, error.status, error.code)
-        request_id = (b"x-request-id", self._settlement.request_id.encode())
-        self._client.respond(error.status, [*error.headers(), request_id, *self._extra_headers], error.body())
-
-    def _head_if_due(self) -> bytes:
-        if self._has_begun:
-            return b""
-        self._has_begun = True
-        headers = self._downstream_headers()
-        if self._question.request.is_http_10:
-            self._question.request.keeps_alive = False  # the end of the connection is the end of the answer
-        else:
-            headers.append((b"transfer-encoding", b"chunked"))
-        return self._client.head(self._status, headers)
-
-    def _framed(self, body: bytes) -> bytes:
-        if self._question.request.is_http_10 or not body:
-            return body
-        return b"%x\r\n%b\r\n" % (len(body), body)
-
-    def _end_mark(self) -> bytes:
-        return b"" if self._question.request.is_http_10 else b"0\r\n\r\n"
-
-    def _downstream_headers(self) -> Headers:
-        headers = [header for header in self._headers if header[0] not in _NOT_DOWNSTREAM]
-        if not any(name == b"x-request-id" for name, _ in headers):
-            headers.append((b"x-request-id", self._settlement.request_id.encode()))
-        return headers + self._extra_headers
+        self._answer.send_error(error)
 
     # -- settling
 
@@ -310,8 +282,10 @@ class Exchange:
             self._owner.driver.withdrawn(request_id)
 
     def _used_by_whole(self, body: bytes) -> Used:
-        usage = read_usage(body)
-        return reported(usage) if usage is not None else self._estimate(len(body) // BYTES_PER_TOKEN)
+        answer = read_answer(body)
+        if answer.usage is None:
+            return self._estimate(len(body) // BYTES_PER_TOKEN)
+        return reported(answer.usage)
 
     def _used_so_far(self) -> Used:
         """What the engine has done for an answer that ends here."""

@@ -17,7 +17,7 @@ class WeightedSplit:
     target; such exceptions, like all ids seen lately, are remembered (bounded, least recently used goes first).
     """
 
-    def __init__(self, public_name: str, targets: list[RouteTarget], tolerance: float = 0.005) -> None:
+    def __init__(self, public_name: str, targets: list[RouteTarget], tolerance: float = 0.01) -> None:
         self._targets = [target for target in targets if target.weight > 0]
         self._total_weight = sum(target.weight for target in self._targets)
         self._salt = public_name.encode()

@@ -1,0 +1,23 @@
+"""CSV that spreadsheets may open: a text that they would run as a formula is quoted with an apostrophe."""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+class _Echo:
+    def write(self, line: str) -> str:
+        return line
+
+
+def csv_lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    writer: Any = csv.writer(_Echo())
+    yield writer.writerow(header)
+    for row in rows:
+        yield writer.writerow([_safe(value) for value in row])
+
+
+def _safe(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value

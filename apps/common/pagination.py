@@ -1,0 +1,14 @@
+from rest_framework.pagination import CursorPagination
+
+
+class NewestFirst(CursorPagination):
+    """By id, which is a UUIDv7 and so sorts by time: pages stay put while rows arrive."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 500
+
+
+class NewestRecordsFirst(NewestFirst):
+    ordering = "-record_id"

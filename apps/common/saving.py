@@ -1,0 +1,42 @@
+"""Saving a row that came from outside: what the database or the model refuses becomes a domain error."""
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import DatabaseError, DataError, IntegrityError, models, transaction
+
+from apps.common.errors import ConflictError, DomainError, InvalidInputError
+
+_NUL = "\x00"
+
+
+def save_checked(row: models.Model) -> None:
+    _refuse_nul(row)
+    try:
+        row.full_clean()
+        with transaction.atomic():
+            row.save()
+    except ValidationError as error:
+        raise _from_validation(error) from error
+    except (IntegrityError, DataError) as error:
+        raise _from_database(error, row) from error
+
+
+def _refuse_nul(row: models.Model) -> None:
+    for field in row._meta.concrete_fields:  # noqa: SLF001 - Django's documented API
+        if _NUL in str(getattr(row, field.attname)) or r"\u0000" in repr(getattr(row, field.attname)):
+            raise InvalidInputError(f"{field.name} holds a NUL character", fields={field.name: "holds a NUL character"})
+
+
+def _from_validation(error: ValidationError) -> DomainError:
+    if not hasattr(error, "error_dict"):
+        return InvalidInputError("; ".join(error.messages))
+    codes = {item.code for items in error.error_dict.values() for item in items}
+    fields = {name: " ".join(messages) for name, messages in error.message_dict.items()}
+    message = "; ".join(fields.values())
+    named = {name: text for name, text in fields.items() if name != NON_FIELD_ERRORS}
+    kind = ConflictError if codes & {"unique", "unique_together"} else InvalidInputError
+    return kind(message, fields=named)
+
+
+def _from_database(error: DatabaseError, row: models.Model) -> DomainError:
+    kind = ConflictError if isinstance(error, IntegrityError) else InvalidInputError
+    return kind(f"this {row._meta.verbose_name} clashes with one that exists or is out of range")  # noqa: SLF001

@@ -1,0 +1,44 @@
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.parsing import parsed
+from apps.deployments import selectors, serializers, services
+from apps.registry.selectors import get_version
+from apps.tenants.access import OperatorView
+
+
+class DeploymentsView(OperatorView):
+    @extend_schema(responses=serializers.DeploymentSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_deployments(), serializers.DeploymentSerializer)
+
+    @extend_schema(request=serializers.NewDeploymentSerializer, responses={201: serializers.DeploymentSerializer})
+    def post(self, request: Request) -> Response:
+        new = parsed(serializers.NewDeploymentSerializer, request.data)
+        version = get_version(new.pop("version_id"))
+        deployment = services.create_deployment(actor=self.actor, version=version, now=self.now, **new)
+        return Response(serializers.DeploymentSerializer(deployment).data, status=201)
+
+
+class DeploymentView(OperatorView):
+    @extend_schema(responses=serializers.DeploymentSerializer)
+    def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
+
+    @extend_schema(request=serializers.ScaleSerializer, responses=serializers.DeploymentSerializer)
+    def patch(self, request: Request, deployment_id: UUID) -> Response:
+        deployment = selectors.get_deployment(deployment_id)
+        change = parsed(serializers.ScaleSerializer, request.data)
+        services.scale_deployment(actor=self.actor, deployment=deployment, now=self.now, **change)
+        return Response(serializers.DeploymentSerializer(deployment).data)
+
+
+class ReplicasView(OperatorView):
+    @extend_schema(responses=serializers.ReplicaSerializer(many=True))
+    def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        deployment = selectors.get_deployment(deployment_id)
+        replicas = selectors.list_replicas(deployment_id=deployment.pk)
+        return self.paged(replicas, serializers.ReplicaSerializer)

@@ -1,0 +1,38 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.deployments.models import MAX_REPLICAS, Deployment, Replica
+
+
+class ReplicaSerializer(serializers.ModelSerializer[Replica]):
+    node_name = serializers.CharField(source="node.name", default="")
+
+    class Meta:
+        model = Replica
+        fields = [
+            "id", "deployment_id", "node_id", "node_name", "port", "state", "detail", "restarts", "is_draining",
+            "created_at", "state_changed_at",
+        ]  # fmt: skip
+
+
+class DeploymentSerializer(serializers.ModelSerializer[Deployment]):
+    version = serializers.CharField(source="version.__str__")
+    ready_count = serializers.IntegerField(default=0)
+
+    class Meta:
+        model = Deployment
+        fields = [
+            "id", "name", "version_id", "version", "replica_count", "ready_count", "max_running_requests", "created_at",
+        ]  # fmt: skip
+
+
+class NewDeploymentSerializer(serializers.Serializer[Any]):
+    name = serializers.SlugField(max_length=63)
+    version_id = serializers.UUIDField()
+    replica_count = serializers.IntegerField(default=1, min_value=0, max_value=MAX_REPLICAS)
+    max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)
+
+
+class ScaleSerializer(serializers.Serializer[Any]):
+    replica_count = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS)

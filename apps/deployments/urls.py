@@ -1,0 +1,9 @@
+from django.urls import path
+
+from apps.deployments import api
+
+urlpatterns = [
+    path("deployments/", api.DeploymentsView.as_view()),
+    path("deployments/<uuid:deployment_id>/", api.DeploymentView.as_view()),
+    path("deployments/<uuid:deployment_id>/replicas/", api.ReplicasView.as_view()),
+]

@@ -1,0 +1,26 @@
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.common.credentials import sha256_of
+from apps.common.errors import NotFoundError
+from apps.fleet.models import Node
+
+
+def list_nodes() -> QuerySet[Node]:
+    return Node.objects.prefetch_related("accelerators")
+
+
+def get_node(node_id: UUID) -> Node:
+    node = list_nodes().filter(pk=node_id).first()
+    if node is None:
+        raise NotFoundError("no such node")
+    return node
+
+
+def find_node_by_token(text: str) -> Node | None:
+    return Node.objects.filter(token_sha256=sha256_of(text)).first()
+
+
+def name_nodes(ids: set[UUID]) -> dict[UUID, str]:
+    return dict(Node.objects.filter(pk__in=ids).values_list("pk", "name"))

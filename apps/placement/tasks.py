@@ -1,0 +1,10 @@
+from celery import shared_task
+from django.utils import timezone
+
+from apps.common.process import process_name
+from apps.placement.services import reconcile
+
+
+@shared_task(name="placement.reconcile")
+def run_reconcile() -> None:
+    reconcile(holder=process_name(), now=timezone.now())

@@ -1,0 +1,78 @@
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.parsing import parsed
+from apps.quotas import selectors, serializers, services
+from apps.tenants.access import ActorView, OperatorView
+from apps.tenants.policies import may_operate
+from apps.tenants.selectors import get_tenant, list_tenants
+
+
+class TenantsView(ActorView):
+    @extend_schema(responses=serializers.TenantSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(list_tenants(actor=self.actor), serializers.TenantSerializer)
+
+    @extend_schema(request=serializers.NewTenantSerializer, responses={201: serializers.TenantSerializer})
+    def post(self, request: Request) -> Response:
+        self.require(may_operate(self.actor))
+        new = _with_rows(parsed(serializers.NewTenantSerializer, request.data))
+        tenant = services.open_tenant(actor=self.actor, now=self.now, **new)
+        return Response(serializers.TenantSerializer(tenant).data, status=201)
+
+
+class TenantView(ActorView):
+    @extend_schema(responses=serializers.TenantSerializer)
+    def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
+        tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        return Response(serializers.TenantSerializer(tenant).data)
+
+
+class PolicyView(ActorView):
+    @extend_schema(responses=serializers.PolicySerializer)
+    def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
+        tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        return Response(serializers.PolicySerializer(selectors.get_policy(tenant.pk)).data)
+
+    @extend_schema(request=serializers.NewPolicySerializer, responses=serializers.PolicySerializer)
+    def put(self, request: Request, tenant_id: UUID) -> Response:
+        tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        self.require(may_operate(self.actor))
+        new = _with_rows(parsed(serializers.NewPolicySerializer, request.data))
+        policy = services.set_tenant_policy(actor=self.actor, tenant=tenant, now=self.now, **new)
+        return Response(serializers.PolicySerializer(policy).data)
+
+
+def _with_rows(new: dict[str, Any]) -> dict[str, Any]:
+    return new | {
+        "service_class": selectors.get_service_class(new["service_class"]),
+        "slo_profile": selectors.get_slo_profile(new["slo_profile"]),
+    }
+
+
+class ServiceClassesView(OperatorView):
+    @extend_schema(responses=serializers.ServiceClassSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_service_classes(), serializers.ServiceClassSerializer)
+
+    @extend_schema(request=serializers.ServiceClassSerializer, responses={201: serializers.ServiceClassSerializer})
+    def post(self, request: Request) -> Response:
+        new = parsed(serializers.ServiceClassSerializer, request.data)
+        row = services.create_service_class(actor=self.actor, now=self.now, **new)
+        return Response(serializers.ServiceClassSerializer(row).data, status=201)
+
+
+class SLOProfilesView(OperatorView):
+    @extend_schema(responses=serializers.SLOProfileSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_slo_profiles(), serializers.SLOProfileSerializer)
+
+    @extend_schema(request=serializers.SLOProfileSerializer, responses={201: serializers.SLOProfileSerializer})
+    def post(self, request: Request) -> Response:
+        new = parsed(serializers.SLOProfileSerializer, request.data)
+        row = services.create_slo_profile(actor=self.actor, now=self.now, **new)
+        return Response(serializers.SLOProfileSerializer(row).data, status=201)

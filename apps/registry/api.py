@@ -1,0 +1,47 @@
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.parsing import parsed
+from apps.registry import selectors, serializers, services
+from apps.tenants.access import OperatorView
+
+
+class ModelsView(OperatorView):
+    @extend_schema(responses=serializers.ModelSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_models(), serializers.ModelSerializer)
+
+    @extend_schema(request=serializers.NewModelSerializer, responses={201: serializers.ModelSerializer})
+    def post(self, request: Request) -> Response:
+        new = parsed(serializers.NewModelSerializer, request.data)
+        model = services.create_model(actor=self.actor, now=self.now, **new)
+        return Response(serializers.ModelSerializer(model).data, status=201)
+
+
+class ModelView(OperatorView):
+    @extend_schema(responses=serializers.ModelSerializer)
+    def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
+        return Response(serializers.ModelSerializer(selectors.get_model(model_id)).data)
+
+
+class VersionsView(OperatorView):
+    @extend_schema(responses=serializers.VersionSerializer(many=True))
+    def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
+        model = selectors.get_model(model_id)
+        return self.paged(selectors.list_versions(model_id=model.pk), serializers.VersionSerializer)
+
+    @extend_schema(request=serializers.NewVersionSerializer, responses={201: serializers.VersionSerializer})
+    def post(self, request: Request, model_id: UUID) -> Response:
+        model = selectors.get_model(model_id)
+        new = parsed(serializers.NewVersionSerializer, request.data)
+        version = services.create_version(actor=self.actor, model=model, now=self.now, **new)
+        return Response(serializers.VersionSerializer(version).data, status=201)
+
+
+class VersionView(OperatorView):
+    @extend_schema(responses=serializers.VersionSerializer)
+    def get(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
+        return Response(serializers.VersionSerializer(selectors.get_version(version_id)).data)

@@ -1,0 +1,53 @@
+from django.db import models
+from django.db.models import Q
+
+from apps.common.ids import new_id
+
+
+class Task(models.TextChoices):
+    GENERATE = "generate", "Generate"
+    EMBED = "embed", "Embed"
+
+
+class Engine(models.TextChoices):
+    VLLM = "vllm", "vLLM"
+    LLAMACPP = "llamacpp", "llama.cpp"
+    FAKE = "fake", "Fake"
+
+
+class Model(models.Model):
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.SlugField(max_length=63, unique=True)
+    task = models.CharField(max_length=20, choices=Task.choices)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.CheckConstraint(condition=Q(task__in=Task.values), name="model_task_is_known")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ModelVersion(models.Model):
+    """What an engine loads. `source` and `engine_args` mean what the adapter of `engine` says they mean."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    model = models.ForeignKey(Model, on_delete=models.PROTECT, related_name="versions")
+    label = models.SlugField(max_length=30)
+    engine = models.CharField(max_length=20, choices=Engine.choices)
+    source = models.CharField(max_length=500)
+    served_name = models.CharField(max_length=200)
+    engine_args = models.JSONField(default=dict, blank=True)
+    max_context_tokens = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["model__name", "label"]
+        constraints = [
+            models.UniqueConstraint(fields=["model", "label"], name="version_label_is_unique"),
+            models.CheckConstraint(condition=Q(engine__in=Engine.values), name="version_engine_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model.name}:{self.label}"

@@ -1,0 +1,39 @@
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.registry.models import Engine, Model, ModelVersion, Task
+
+
+class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
+    model_name = serializers.CharField(source="model.name")
+    engine_args = serializers.DictField()
+
+    class Meta:
+        model = ModelVersion
+        fields = [
+            "id", "model_id", "model_name", "label", "engine", "source", "served_name", "engine_args",
+            "max_context_tokens", "created_at",
+        ]  # fmt: skip
+
+
+class ModelSerializer(serializers.ModelSerializer[Model]):
+    class Meta:
+        model = Model
+        fields = ["id", "name", "task", "created_at"]
+
+
+class NewModelSerializer(serializers.Serializer[Any]):
+    name = serializers.SlugField(max_length=63)
+    task = serializers.ChoiceField(choices=Task.choices)
+
+
+class NewVersionSerializer(serializers.Serializer[Any]):
+    label = serializers.SlugField(max_length=30)  # type: ignore[assignment]  # DRF takes fields off the class
+    engine = serializers.ChoiceField(choices=Engine.choices)
+    source = serializers.CharField(max_length=500)  # type: ignore[assignment]  # likewise
+    served_name = serializers.CharField(max_length=200)
+    engine_args = serializers.DictField(required=False)
+    max_context_tokens = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=1, max_value=2**31 - 1
+    )

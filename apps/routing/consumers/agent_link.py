@@ -1,0 +1,194 @@
+"""`/ws/agent/`: the raw ASGI end of an agent's websocket (frames: workers/contracts/link.py).
+
+Not a Channels consumer: a node sends a frame a second, and the handler around it should cost next to nothing.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+from django.db import Error as DatabaseError
+from django.utils import timezone
+
+from apps.fleet.models import Node
+from apps.fleet.selectors import find_node_by_token
+from apps.routing.consumers.database import in_database_thread
+from apps.routing.consumers.hub import LinkHub
+from apps.routing.consumers.session import LinkState, Newest
+from apps.routing.consumers.writes import ingest, write_hello, write_news
+from apps.routing.services.snapshots import snapshot_key
+from workers.contracts import link as frames
+from workers.contracts.signing import public_key_text
+
+log = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+MAX_FRAME_CHARACTERS = 4 * 1024 * 1024
+MAX_BATCHES_IN_WORK = 2
+HELLO_TIMEOUT_S = 10.0
+SILENCE_TIMEOUT_S = 30.0
+CLOSE_TOO_BIG = 1009
+CLOSE_TRY_LATER = 1013
+CLOSE_SILENT = 4408
+
+
+class LinkClosedError(Exception):
+    """The link ends with this code; None when the agent has already gone."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class AgentLink:
+    """One connection, from its handshake to its end."""
+
+    def __init__(self, node: Node, hub: LinkHub, receive: Receive, send: Send) -> None:
+        self.node_id = node.pk
+        self._name = node.name
+        self._hub = hub
+        self._receive = receive
+        self._send = send
+        self._state = LinkState(node.pk)
+        self._batches: set[asyncio.Task[None]] = set()
+        self._is_open = True
+
+    async def run(self) -> None:
+        try:
+            await self._greet()
+            await self._hub.opened(self)
+            while self._is_open:
+                await self._take(await self._next_frame(SILENCE_TIMEOUT_S))
+        except LinkClosedError as closed:
+            await self._end(closed.code)
+        finally:
+            self._is_open = False
+            self._hub.closed(self)
+            for batch in self._batches:
+                batch.cancel()
+
+    async def push(self, newest: Newest) -> None:
+        for frame in self._state.frames_to_push(newest, time.monotonic()):
+            await self._send_text(frame)
+
+    async def replaced(self) -> None:
+        await self._end(frames.CLOSE_REPLACED)
+
+    async def _greet(self) -> None:
+        hello = await self._next_frame(HELLO_TIMEOUT_S)
+        if not isinstance(hello, frames.Hello):
+            raise LinkClosedError(frames.CLOSE_BAD_FRAME)
+        await write_hello(self.node_id, hello, timezone.now())
+        welcome = frames.Welcome(
+            node_id=str(self.node_id),
+            node_name=self._name,
+            snapshot_public_key=public_key_text(snapshot_key()),
+            server_time=time.time(),
+        )
+        await self._send_text(msgspec.json.encode(welcome))
+
+    async def _take(self, frame: frames.FromAgent) -> None:
+        match frame:
+            case frames.Telemetry():
+                await self._telemetry_came(frame)
+            case frames.UsageBatch():
+                self._usage_came(frame)
+            case frames.Hello():
+                raise LinkClosedError(frames.CLOSE_BAD_FRAME)
+
+    async def _telemetry_came(self, frame: frames.Telemetry) -> None:
+        now = timezone.now()
+        news = self._state.telemetry_came(frame.body, now)
+        self._hub.telemetry_came(self.node_id, frame.body, now.timestamp())
+        await self.push(self._hub.newest_for(self.node_id))
+        if not await write_news(self.node_id, news, now):
+            self._state.forget_written()
+
+    def _usage_came(self, batch: frames.UsageBatch) -> None:
+        """In work beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""
+        if len(self._batches) >= MAX_BATCHES_IN_WORK:
+            return
+        task = asyncio.create_task(self._store(batch))
+        self._batches.add(task)
+        task.add_done_callback(self._batches.discard)
+
+    async def _store(self, batch: frames.UsageBatch) -> None:
+        counts = await ingest(self.node_id, batch, timezone.now())
+        if counts is not None:
+            ack = frames.UsageAck(batch_id=batch.batch_id, stored=counts.stored, duplicate=counts.duplicate)
+            await self._send_text(msgspec.json.encode(ack))
+
+    async def _next_frame(self, timeout_s: float) -> frames.FromAgent:
+        try:
+            message = await asyncio.wait_for(self._receive(), timeout_s)
+        except TimeoutError as error:
+            raise LinkClosedError(CLOSE_SILENT) from error
+        if message["type"] != "websocket.receive":
+            raise LinkClosedError(None)
+        return _decoded(message.get("text") or "")
+
+    async def _send_text(self, frame: bytes) -> None:
+        if not self._is_open:
+            return
+        try:
+            await self._send({"type": "websocket.send", "text": frame.decode()})
+        except OSError:  # the agent has gone; the loop that reads will see it, too
+            self._is_open = False
+
+    async def _end(self, code: int | None) -> None:
+        if self._is_open and code is not None:
+            self._is_open = False
+            await self._send({"type": "websocket.close", "code": code})
+
+
+def _decoded(text: str) -> frames.FromAgent:
+    if len(text) > MAX_FRAME_CHARACTERS:
+        raise LinkClosedError(CLOSE_TOO_BIG)
+    try:
+        return frames.decode_from_agent(text)
+    except msgspec.DecodeError as error:
+        log.warning("an agent sent a bad frame", extra={"error": str(error)})
+        raise LinkClosedError(frames.CLOSE_BAD_FRAME) from error
+
+
+class AgentLinkApp:
+    """The ASGI application; one hub per process."""
+
+    def __init__(self) -> None:
+        self._hub: LinkHub | None = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if (await receive())["type"] != "websocket.connect":
+            return
+        await send({"type": "websocket.accept"})
+        try:
+            node = await in_database_thread(find_node_by_token, _bearer_token(scope))
+        except DatabaseError:
+            await send({"type": "websocket.close", "code": CLOSE_TRY_LATER})
+            return
+        if node is None:
+            await send({"type": "websocket.close", "code": frames.CLOSE_UNAUTHORISED})
+            return
+        await AgentLink(node, self._running_hub(), receive, send).run()
+
+    async def close(self) -> None:
+        if self._hub is not None:
+            await self._hub.close()
+            self._hub = None
+
+    def _running_hub(self) -> LinkHub:
+        self._hub = self._hub or LinkHub()
+        self._hub.ensure_running()
+        return self._hub
+
+
+def _bearer_token(scope: Message) -> str:
+    value = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+    scheme, _, token = value.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,130 @@
+"""All agent links of this process: one look for news, and one telemetry write a second, serve them all."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+from django.db import Error as DatabaseError
+from redis.exceptions import RedisError
+
+from apps.common import live
+from apps.common.valkey import new_async_client, wait_for_wakes
+from apps.deployments.selectors import list_desired_bodies
+from apps.routing.consumers.database import in_database_thread
+from apps.routing.consumers.session import Newest
+from apps.routing.selectors.status import get_newest_envelope
+from apps.telemetry.policies import NodeFrame, overview_of, rates_between
+from apps.telemetry.services import store_frames
+from workers.contracts.telemetry import NodeTelemetry
+
+log = logging.getLogger(__name__)
+
+LOOK_EACH_S = 2.0
+TELEMETRY_EACH_S = 1.0
+VALKEY_TIMEOUT_S = 2.0
+
+
+class Link(Protocol):
+    """What the hub asks of a connection."""
+
+    node_id: UUID
+
+    async def push(self, newest: Newest) -> None: ...
+
+    async def replaced(self) -> None: ...
+
+
+class LinkHub:
+    """Bounded by the number of nodes: one link each, and its latest frame."""
+
+    def __init__(self) -> None:
+        self._links: dict[UUID, Link] = {}
+        self._frames: dict[UUID, NodeFrame] = {}
+        self._unsent: dict[UUID, NodeFrame] = {}
+        self._snapshot: tuple[int, bytes] | None = None
+        self._desired: dict[UUID, tuple[int, bytes]] = {}
+        self._news = asyncio.Event()
+        self._loops: list[asyncio.Task[None]] = []
+
+    def ensure_running(self) -> None:
+        if not self._loops:
+            turns = (self._look_for_news(), self._listen(), self._store_telemetry())
+            self._loops = [asyncio.create_task(turn) for turn in turns]
+
+    async def close(self) -> None:
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        self._loops = []
+
+    async def opened(self, link: Link) -> None:
+        """A second connection of a node replaces the first: its agent has restarted, or lost the line unseen."""
+        previous = self._links.get(link.node_id)
+        self._links[link.node_id] = link
+        if previous is not None:
+            await previous.replaced()
+        self._news.set()
+
+    def closed(self, link: Link) -> None:
+        if self._links.get(link.node_id) is link:
+            del self._links[link.node_id]
+            self._frames.pop(link.node_id, None)
+            self._desired.pop(link.node_id, None)
+
+    def telemetry_came(self, node_id: UUID, telemetry: NodeTelemetry, received_at: float) -> None:
+        rates = rates_between(self._frames.get(node_id), telemetry, received_at)
+        frame = NodeFrame(received_at=received_at, telemetry=telemetry, rates=rates)
+        self._frames[node_id] = self._unsent[node_id] = frame
+
+    def newest_for(self, node_id: UUID) -> Newest:
+        return Newest(snapshot=self._snapshot, desired=self._desired.get(node_id))
+
+    async def _look_for_news(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), LOOK_EACH_S)
+            self._news.clear()
+            await _guarded("look for news", self._push_news())
+
+    async def _push_news(self) -> None:
+        nodes = list(self._links)
+        if not nodes:
+            return
+        self._snapshot = await in_database_thread(get_newest_envelope)
+        self._desired = await in_database_thread(list_desired_bodies, nodes)
+        pushes = (link.push(self.newest_for(link.node_id)) for link in list(self._links.values()))
+        await asyncio.gather(*pushes, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        while True:
+            await _guarded("listen for wakes", wait_for_wakes(self._news))
+            await asyncio.sleep(LOOK_EACH_S)
+
+    async def _store_telemetry(self) -> None:
+        client = new_async_client()
+        try:
+            while True:
+                await asyncio.sleep(TELEMETRY_EACH_S)
+                frames, self._unsent = self._unsent, {}
+                stored = store_frames(client, {str(node_id): frame for node_id, frame in frames.items()})
+                await _guarded("store telemetry", asyncio.wait_for(stored, VALKEY_TIMEOUT_S))
+                await _guarded("publish telemetry", asyncio.wait_for(self._publish_overview(), VALKEY_TIMEOUT_S))
+        finally:
+            await client.aclose()
+
+    async def _publish_overview(self) -> None:
+        overview = overview_of(list(self._frames.values()), time.time())
+        await live.publish(live.OVERVIEW, msgspec.to_builtins(overview))
+
+
+async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
+    """A service that is away stops no loop: the next turn tries again."""
+    try:
+        await work
+    except (DatabaseError, RedisError, OSError, TimeoutError) as error:
+        log.warning("a link loop failed a turn", extra={"work": what, "error": str(error)})

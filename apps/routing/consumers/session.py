@@ -1,0 +1,105 @@
+"""One agent's link as values: what it holds, what to send it, what of its telemetry is news. No I/O.
+
+frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
+telemetry_came   → what differs from what Postgres was told last
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from apps.fleet.policies import is_worth_writing
+from workers.contracts.desired import DesiredState
+from workers.contracts.link import DesiredPush, SnapshotPush
+from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
+
+RETRY_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Newest:
+    """What the control plane wants a node to hold; None where there is nothing yet."""
+
+    snapshot: tuple[int, bytes] | None = None
+    desired: tuple[int, bytes] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelemetryNews:
+    """None stands for "nothing new"."""
+
+    is_seen: bool
+    replicas: list[ReplicaReport] | None
+    gateway: GatewayReport | None
+    accelerators: list[AcceleratorReport] | None
+
+
+@dataclass
+class LinkState:
+    node_id: UUID
+    held_snapshot: int | None = None
+    held_desired: int | None = None
+    pushed_snapshot: tuple[int, float] = (0, 0.0)
+    pushed_desired: tuple[int, float] = (0, 0.0)
+    seen_at: datetime | None = None
+    _replicas: Sequence[tuple[object, ...]] = ()
+    _gateway: tuple[object, ...] | None = None
+    _accelerators: Sequence[tuple[object, ...]] = ()
+
+    def frames_to_push(self, newest: Newest, now_s: float) -> list[bytes]:
+        frames = []
+        if newest.snapshot and _is_due(newest.snapshot[0], self.held_snapshot, self.pushed_snapshot, now_s):
+            generation, envelope = newest.snapshot
+            self.pushed_snapshot = (generation, now_s)
+            frames.append(msgspec.json.encode(SnapshotPush(generation=generation, envelope=msgspec.Raw(envelope))))
+        if newest.desired and _is_due(newest.desired[0], self.held_desired, self.pushed_desired, now_s):
+            self.pushed_desired = (newest.desired[0], now_s)
+            frames.append(msgspec.json.encode(DesiredPush(body=_decode_desired(newest.desired[1]))))
+        return frames
+
+    def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
+        self.held_snapshot, self.held_desired = telemetry.snapshot_generation, telemetry.desired_generation
+        is_seen = is_worth_writing(self.seen_at, now)
+        if is_seen:
+            self.seen_at = now
+        return TelemetryNews(
+            is_seen=is_seen,
+            replicas=self._new_replicas(telemetry),
+            gateway=self._new_gateway(telemetry),
+            accelerators=self._new_accelerators(telemetry),
+        )
+
+    def forget_written(self) -> None:
+        """After a write that failed: the next telemetry is news again."""
+        self.seen_at, self._replicas, self._gateway, self._accelerators = None, (), None, ()
+
+    def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:
+        stored = [(r.replica_id, r.state, r.detail, r.spec_hash, r.restarts) for r in telemetry.replicas]
+        is_new, self._replicas = stored != self._replicas, stored
+        return telemetry.replicas if is_new else None
+
+    def _new_gateway(self, telemetry: NodeTelemetry) -> GatewayReport | None:
+        report = telemetry.gateway
+        if report is None:
+            return None
+        stored = (report.gateway_id, report.boot_id, report.active_generation, report.snapshot_error)
+        is_new, self._gateway = stored != self._gateway, stored
+        return report if is_new else None
+
+    def _new_accelerators(self, telemetry: NodeTelemetry) -> list[AcceleratorReport] | None:
+        stored = [(a.kind, a.index, a.name, a.memory_total_bytes) for a in telemetry.accelerators]
+        is_new, self._accelerators = stored != self._accelerators, stored
+        return telemetry.accelerators if is_new else None
+
+
+def _is_due(newest: int, held: int | None, pushed: tuple[int, float], now_s: float) -> bool:
+    if held == newest:
+        return False
+    generation, at = pushed
+    return generation != newest or now_s - at >= RETRY_S
+
+
+_decode_desired = msgspec.json.Decoder(DesiredState).decode

@@ -1,0 +1,71 @@
+"""What a link writes to Postgres. A database that is away makes them fail softly: the agent's next frame repeats."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+from django.db import Error as DatabaseError
+
+from apps.deployments.services import record_replica_reports
+from apps.fleet.services import record_accelerators, record_hello, record_seen
+from apps.routing.consumers.database import in_database_thread
+from apps.routing.consumers.session import TelemetryNews
+from apps.routing.services.gateways import record_gateway
+from apps.usage.services.ingest import IngestCounts, ingest_records
+from workers.contracts.link import Hello, UsageBatch
+
+log = logging.getLogger(__name__)
+
+
+async def write_hello(node_id: UUID, hello: Hello, now: datetime) -> None:
+    await _softly(
+        lambda: record_hello(
+            node_id=node_id,
+            boot_id=hello.boot_id,
+            agent_version=hello.agent_version,
+            gateway_url=hello.gateway_url,
+            inventory=hello.inventory,
+            now=now,
+        )
+    )
+
+
+async def write_news(node_id: UUID, news: TelemetryNews, now: datetime) -> bool:
+    """False when something could not be written."""
+    writes = _writes_of(node_id, news, now)
+    return not writes or await _softly(lambda: [write() for write in writes])
+
+
+def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callable[[], None]]:
+    writes: list[Callable[[], None]] = []
+    if news.is_seen:
+        writes.append(lambda: record_seen(node_id=node_id, now=now))
+    if news.replicas is not None:
+        reports = news.replicas
+        writes.append(lambda: record_replica_reports(node_id=node_id, reports=reports, now=now))
+    if news.gateway is not None:
+        gateway = news.gateway
+        writes.append(lambda: record_gateway(node_id=node_id, report=gateway, now=now))
+    if news.accelerators is not None:
+        accelerators = news.accelerators
+        writes.append(lambda: record_accelerators(node_id=node_id, reports=accelerators))
+    return writes
+
+
+async def ingest(node_id: UUID, batch: UsageBatch, now: datetime) -> IngestCounts | None:
+    """None when it was not stored: without an acknowledgement the agent sends it again."""
+    try:
+        return await in_database_thread(ingest_records, records=batch.records, node_id=node_id, now=now)
+    except DatabaseError as error:
+        log.warning("a usage batch was not stored", extra={"node_id": node_id, "error": str(error)})
+        return None
+
+
+async def _softly(write: Callable[[], object]) -> bool:
+    try:
+        await in_database_thread(write)
+    except DatabaseError as error:
+        log.warning("a link's write failed", extra={"error": str(error)})
+        return False
+    return True

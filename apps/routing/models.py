@@ -1,0 +1,70 @@
+from django.db import models
+from django.db.models import Q
+
+from apps.common.ids import new_id
+from apps.fleet.models import Node
+from apps.registry.models import ModelVersion
+
+
+class Route(models.Model):
+    """A public model name → weighted versions."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    public_name = models.CharField(max_length=100, unique=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["public_name"]
+
+    def __str__(self) -> str:
+        return self.public_name
+
+
+class RouteTarget(models.Model):
+    """`weight` is relative to the sum of the route's weights."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="targets")
+    version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="route_targets")
+    weight = models.PositiveIntegerField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["route", "version"], name="route_target_is_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.weight} to {self.version}"
+
+
+class SnapshotGeneration(models.Model):
+    """A compiled, signed snapshot. `content_sha256` covers what gateways act on, not the number or the time."""
+
+    generation = models.PositiveBigIntegerField(primary_key=True)
+    content_sha256 = models.CharField(max_length=64)
+    envelope = models.TextField()
+    compiled_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-generation"]
+
+    def __str__(self) -> str:
+        return f"snapshot generation {self.generation}"
+
+
+class GatewayState(models.Model):
+    """What a node's gateway said last about its snapshot; `error` is why it refused the newest one."""
+
+    node = models.OneToOneField(Node, primary_key=True, on_delete=models.CASCADE, related_name="gateway")
+    gateway_id = models.CharField(max_length=64)
+    boot_id = models.CharField(max_length=64)
+    active_generation = models.PositiveBigIntegerField(default=0)
+    error = models.CharField(max_length=500, blank=True)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(active_generation__gte=0), name="gateway_generation_is_not_negative")
+        ]
+
+    def __str__(self) -> str:
+        return f"gateway of {self.node}"

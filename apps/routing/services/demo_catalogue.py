@@ -1,0 +1,79 @@
+"""What the demo consists of, as data."""
+
+from typing import Any
+
+import msgspec
+
+from workers.contracts.snapshot import Price
+
+CHAT_MODEL = "demo-chat"
+EMBEDDING_MODEL = "demo-embed"
+NODE = "local"
+CANARY_WEIGHTS = {"v1": 90, "v2": 10}
+
+
+class DemoClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant, its service class and its SLO profile, all of one name."""
+
+    name: str
+    rank: int
+    ttft_ms: int
+    tpot_ms: int
+
+
+class DemoEngine(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    max_context_tokens: int
+    engine_args: dict[str, Any] = {}
+
+
+class DemoVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """`engines` says how each engine runs it."""
+
+    model: str
+    label: str
+    task: str
+    price: Price
+    engines: dict[str, DemoEngine]
+
+    @property
+    def deployment(self) -> str:
+        return f"{self.model}-{self.label}"
+
+
+CLASSES = (
+    DemoClass(name="gold", rank=0, ttft_ms=500, tpot_ms=50),
+    DemoClass(name="standard", rank=1, ttft_ms=2000, tpot_ms=100),
+    DemoClass(name="batch", rank=2, ttft_ms=30_000, tpot_ms=500),
+)
+
+
+def _engines(*, max_context_tokens: int, profile: str) -> dict[str, DemoEngine]:
+    small = DemoEngine(source="smollm2-135m-instruct", max_context_tokens=max_context_tokens)
+    fake = DemoEngine(source="fake", max_context_tokens=8192, engine_args={"profile": profile})
+    return {"llamacpp": small, "vllm": small, "fake": fake}
+
+
+VERSIONS = (
+    DemoVersion(
+        model=CHAT_MODEL,
+        label="v1",
+        task="generate",
+        price=Price(input_pico_usd=150_000, cached_input_pico_usd=75_000, output_pico_usd=600_000),
+        engines=_engines(max_context_tokens=2048, profile="llama3-8b/a100/tp1"),
+    ),
+    DemoVersion(
+        model=CHAT_MODEL,
+        label="v2",
+        task="generate",
+        price=Price(input_pico_usd=200_000, cached_input_pico_usd=100_000, output_pico_usd=800_000),
+        engines=_engines(max_context_tokens=4096, profile="llama3-8b/h100/tp1"),
+    ),
+    DemoVersion(
+        model=EMBEDDING_MODEL,
+        label="v1",
+        task="embed",
+        price=Price(input_pico_usd=20_000, cached_input_pico_usd=20_000),
+        engines=_engines(max_context_tokens=2048, profile="llama3-8b/l4/tp1"),
+    ),
+)

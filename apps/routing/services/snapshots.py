@@ -1,0 +1,125 @@
+"""Compiling the snapshot that gateways serve from, and publishing it when its content changed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
+
+from apps.common import live
+from apps.common.services import lead
+from apps.common.valkey import wake_links_on_commit
+from apps.deployments.models import Deployment
+from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
+from apps.registry.models import ModelVersion
+from apps.registry.selectors import list_versions
+from apps.routing.models import Route, SnapshotGeneration
+from apps.routing.policies import content_sha256, origins_of
+from apps.routing.selectors.routes import list_routes
+from apps.tenants.models import APIKey
+from apps.tenants.selectors import list_usable_keys
+from apps.usage.selectors.prices import get_prices_in_force
+from workers.contracts import snapshot as contract
+from workers.contracts.signing import sign
+
+KEPT_GENERATIONS = 50
+
+
+def publish_snapshot(*, holder: str, now: datetime) -> int | None:
+    """The new generation, or None when nothing changed or another process leads."""
+    with lead("routing", holder=holder) as fence:
+        return None if fence is None else _publish_if_changed(now)
+
+
+def _publish_if_changed(now: datetime) -> int | None:
+    newest = SnapshotGeneration.objects.defer("envelope").first()
+    generation = newest.generation + 1 if newest else 1
+    snapshot = compile_snapshot(generation=generation, now=now)
+    content = content_sha256(snapshot)
+    if newest is not None and newest.content_sha256 == content:
+        return None
+    envelope = sign(snapshot, snapshot_key()).decode()
+    SnapshotGeneration.objects.create(generation=generation, content_sha256=content, envelope=envelope, compiled_at=now)
+    SnapshotGeneration.objects.filter(generation__lte=generation - KEPT_GENERATIONS).delete()
+    wake_links_on_commit()
+    live.publish_on_commit(live.ROUTES, {"generation": generation})
+    return generation
+
+
+def snapshot_key() -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(settings.SNAPSHOT_SEED)
+
+
+def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
+    """Deterministic: the same rows give the same bytes, whatever the order they were written in."""
+    policies = list(list_policies().order_by("tenant_id"))
+    known = {policy.tenant_id for policy in policies}
+    return contract.Snapshot(
+        generation=generation,
+        compiled_at=now.timestamp(),
+        service_classes=[contract.ServiceClass(name=row.name, rank=row.rank) for row in list_service_classes()],
+        slo_profiles=[
+            contract.SLOProfile(name=row.name, ttft_ms=row.ttft_ms, tpot_ms=row.tpot_ms) for row in list_slo_profiles()
+        ],
+        tenants=[
+            contract.TenantPolicy(
+                tenant_id=str(policy.tenant_id),
+                name=policy.tenant.name,
+                service_class=policy.service_class.name,
+                slo_profile=policy.slo_profile.name,
+                weight=policy.weight,
+                max_queued_requests=policy.max_queued_requests,
+            )
+            for policy in policies
+        ],
+        keys=[_grant_of(key) for key in list_usable_keys(now=now) if key.tenant_id in known],
+        versions=_versions(now),
+        routes=[_route_of(route) for route in list_routes().order_by("public_name")],
+        cors_origins=origins_of(settings.WEB_URL),
+    )
+
+
+def _grant_of(key: APIKey) -> contract.KeyGrant:
+    return contract.KeyGrant(
+        key_id=str(key.pk),
+        key_sha256=key.key_sha256,
+        tenant_id=str(key.tenant_id),
+        user_id=str(key.owner_id or ""),
+        expires_at=key.expires_at.timestamp() if key.expires_at else None,
+        models=sorted(key.allowed_models),
+    )
+
+
+def _versions(now: datetime) -> list[contract.Version]:
+    versions = list(list_versions().filter(route_targets__isnull=False).distinct().order_by("id"))
+    prices = get_prices_in_force(version_ids=[str(version.pk) for version in versions], now=now)
+    deployments = _deployment_ids(versions)
+    return [
+        contract.Version(
+            version_id=str(version.pk),
+            model=version.model.name,
+            label=version.label,
+            served_name=version.served_name,
+            deployment_id=deployments.get(version.pk, ""),
+            task=version.model.task,
+            max_context_tokens=version.max_context_tokens,
+            price=prices[str(version.pk)],
+        )
+        for version in versions
+    ]
+
+
+def _deployment_ids(versions: Sequence[ModelVersion]) -> dict[UUID, str]:
+    """The oldest deployment of each version."""
+    rows = Deployment.objects.filter(version__in=versions).order_by("-id").values_list("version_id", "id")
+    return {version_id: str(deployment_id) for version_id, deployment_id in rows}
+
+
+def _route_of(route: Route) -> contract.Route:
+    targets = sorted(route.targets.all(), key=lambda target: target.version_id)
+    return contract.Route(
+        public_name=route.public_name,
+        created_at=int(route.created_at.timestamp()),
+        targets=[contract.RouteTarget(version_id=str(t.version_id), weight=t.weight) for t in targets],
+    )

@@ -1,0 +1,10 @@
+from celery import shared_task
+from django.utils import timezone
+
+from apps.common.process import process_name
+from apps.routing.services.snapshots import publish_snapshot
+
+
+@shared_task(name="routing.publish")
+def run_publish() -> None:
+    publish_snapshot(holder=process_name(), now=timezone.now())

@@ -1,0 +1,51 @@
+"""Live values out of Valkey. With Valkey away everything is unknown: empty lists, None, never a zero."""
+
+import logging
+from uuid import UUID
+
+import msgspec
+from redis.exceptions import RedisError
+
+from apps.common.valkey import blocking_client
+from apps.telemetry.policies import NodeFrame, Overview, SeriesPoint, overview_of
+
+log = logging.getLogger(__name__)
+
+FRAMES_KEY = "tokenyard.frames"
+SERIES_KEY = "tokenyard.series.{node_id}"
+
+_decode_frame = msgspec.json.Decoder(NodeFrame).decode
+_decode_point = msgspec.json.Decoder(SeriesPoint).decode
+
+
+def list_frames() -> list[NodeFrame]:
+    """The newest of each node, by node id; each leaves by itself a minute after its node fell silent."""
+    try:
+        values = blocking_client().hgetall(FRAMES_KEY)
+    except (RedisError, OSError) as error:
+        log.warning("live values are unknown", extra={"error": str(error)})
+        return []
+    return [_decode_frame(values[node_id]) for node_id in sorted(values)]
+
+
+def get_frame(node_id: UUID) -> NodeFrame | None:
+    try:
+        value = blocking_client().hget(FRAMES_KEY, str(node_id))
+    except (RedisError, OSError) as error:
+        log.warning("live values are unknown", extra={"error": str(error)})
+        return None
+    return _decode_frame(value) if value else None
+
+
+def get_overview(*, now_s: float) -> Overview:
+    return overview_of(list_frames(), now_s)
+
+
+def list_series(node_id: UUID) -> list[SeriesPoint]:
+    """The last 15 minutes of a node's gateway, oldest first, at most a point a second."""
+    try:
+        values = blocking_client().lrange(SERIES_KEY.format(node_id=node_id), 0, -1)
+    except (RedisError, OSError) as error:
+        log.warning("live values are unknown", extra={"error": str(error)})
+        return []
+    return [_decode_point(value) for value in values]

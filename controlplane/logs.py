@@ -1,0 +1,47 @@
+"""Log lines as `key=value` pairs on stderr, with anything that looks like a secret taken out."""
+
+import json
+import logging
+import re
+from datetime import UTC, datetime
+
+_SECRET = re.compile(
+    r"(?P<head>\b(?:ty|tys|tya)-[A-Za-z0-9]{8}-|\bBearer\s+|://[^\s:/@]*:|(?:password|secret|token|authorization)\"?[=:]\s*\"?)"
+    r"[^\s\"',;&@]+",
+    re.IGNORECASE,
+)
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def without_secrets(text: str) -> str:
+    return _SECRET.sub(lambda match: match["head"] + "***", text)
+
+
+class RedactSecrets(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = without_secrets(record.getMessage()), None
+        return True
+
+
+class LineFormatter(logging.Formatter):
+    """Fields given as `extra=` follow the message; a traceback follows the line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        fields = {
+            "at": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+            **extra,
+        }
+        line = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
+        if record.exc_info:
+            line = f"{line}\n{self.formatException(record.exc_info)}"
+        return without_secrets(line)
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if text and not re.search(r"[\s\"=]", text) else json.dumps(text, ensure_ascii=False)

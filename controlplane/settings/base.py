@@ -1,0 +1,215 @@
+"""Settings that every environment shares. What differs is in dev, test and prod; values are read by env."""
+
+from pathlib import Path
+from typing import Any
+
+from django.db.backends.postgresql.psycopg_any import IsolationLevel
+from kombu import Queue
+
+from controlplane.settings import env
+
+ROOT = Path(__file__).resolve().parents[2]
+
+VAR = env.directory("TOKENYARD_VAR", ROOT / "var")
+WEB_PORT = env.port("TOKENYARD_WEB_PORT", 8000)
+GATEWAY_PORT = env.port("TOKENYARD_GATEWAY_PORT", 8080)
+ENGINE_PORT_BASE = env.port("TOKENYARD_ENGINE_PORT_BASE", 9000)
+WEB_URL = env.http_url("TOKENYARD_WEB_URL", f"http://127.0.0.1:{WEB_PORT}")
+GATEWAY_URL = env.http_url("TOKENYARD_GATEWAY_URL", f"http://127.0.0.1:{GATEWAY_PORT}")
+VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
+VALKEY_TIMEOUT_S = 1.0
+
+DEBUG = False
+ALLOWED_HOSTS = env.texts("TOKENYARD_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = [WEB_URL]
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "apps.common",
+    "apps.audit",
+    "apps.tenants",
+    "apps.registry",
+    "apps.fleet",
+    "apps.quotas",
+    "apps.deployments",
+    "apps.placement",
+    "apps.usage",
+    "apps.telemetry",
+    "apps.routing",
+    "apps.console",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "controlplane.csp.content_security_policy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "controlplane.urls"
+WSGI_APPLICATION = "controlplane.wsgi.application"
+ASGI_APPLICATION = "controlplane.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+            "loaders": [
+                "django.template.loaders.filesystem.Loader",
+                "django.template.loaders.app_directories.Loader",
+            ],
+        },
+    },
+]
+
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        **env.database("TOKENYARD_DATABASE_URL", "postgresql://tokenyard@127.0.0.1:5432/tokenyard"),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "connect_timeout": 3,
+            "isolation_level": IsolationLevel.READ_COMMITTED,
+            "options": "-c statement_timeout=30s -c lock_timeout=5s -c timezone=UTC",
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "tenants.User"
+AUTHENTICATION_BACKENDS = ["apps.tenants.backends.NameOrEmailBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+SESSION_COOKIE_NAME = "tokenyard_session"
+CSRF_COOKIE_NAME = "tokenyard_csrf"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = VAR / "staticfiles"
+STATICFILES_DIRS = [ROOT / "static"] if (ROOT / "static").is_dir() else []
+STORAGES = {"staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}}
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        # redis-py's own 5 s timeout would end every idle consumer.
+        "CONFIG": {
+            "hosts": [{"address": VALKEY_URL, "socket_timeout": None, "socket_connect_timeout": VALKEY_TIMEOUT_S}],
+            "prefix": "tokenyard",
+        },
+    }
+}
+
+CELERY_BROKER_URL = env.broker_url(VALKEY_URL)
+CELERY_TASK_DEFAULT_QUEUE = "controller"
+CELERY_TASK_QUEUES = [Queue("controller")]
+CELERY_TASK_CREATE_MISSING_QUEUES = True  # node.<id> appears with the node
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 60,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    # A request that wakes a loop does not wait for a broker that is away: one quick second try, then it goes on.
+    "max_retries": 1,
+    "interval_start": 0.1,
+    "socket_connect_timeout": VALKEY_TIMEOUT_S,
+    "socket_keepalive": True,
+}
+CELERY_BEAT_SCHEDULE = {
+    "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
+    "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
+    "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
+    "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "tenants.forget_expired_keys": {
+        "task": "tenants.forget_expired_keys",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
+}
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "apps.tenants.authentication.BearerTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["apps.common.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "apps.common.problems.render_problem",
+    "URL_FORMAT_OVERRIDE": None,
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Tokenyard",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "NodeStateEnum": "apps.fleet.models.NodeState",
+        "ReplicaStateEnum": "apps.deployments.models.ReplicaState",
+    },
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"redact": {"()": "controlplane.logs.RedactSecrets"}},
+    "formatters": {"line": {"()": "controlplane.logs.LineFormatter"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redact"]},
+    },
+    "root": {"handlers": ["stderr"], "level": env.text("TOKENYARD_LOG_LEVEL", "INFO").upper()},
+    "loggers": {
+        "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,107 @@
+"""Typed readers of environment variables. A bad value stops the process at start and says what to do."""
+
+import base64
+import binascii
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+SIGNING_SEED_BYTES = 32
+SECRET_KEY_BYTES = 48
+
+
+def text(name: str, default: str | None = None) -> str:
+    value = os.environ.get(name, "").strip()
+    if value:
+        return value
+    if default is None:
+        raise ImproperlyConfigured(f"{name} is not set. Set it, or start everything with `make up`.")
+    return default
+
+
+def integer(name: str, default: int, *, low: int, high: int) -> int:
+    value = text(name, str(default))
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+    return int(value)
+
+
+def port(name: str, default: int) -> int:
+    return integer(name, default, low=1, high=65535)
+
+
+def texts(name: str, default: list[str]) -> list[str]:
+    """Comma-separated."""
+    return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def directory(name: str, default: Path) -> Path:
+    return Path(text(name, str(default))).expanduser().resolve()
+
+
+def http_url(name: str, default: str | None = None) -> str:
+    value = text(name, default).rstrip("/")
+    parts = urlsplit(value)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise ImproperlyConfigured(f"{name} must look like http://host:port, not {value!r}.")
+    return value
+
+
+def valkey_url(name: str, default: str | None = None) -> str:
+    value = text(name, default)
+    if urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
+        raise ImproperlyConfigured(f"{name} must start with redis://, rediss:// or unix://.")
+    return value
+
+
+def broker_url(valkey: str) -> str:
+    """The same place in Celery's spelling."""
+    return valkey.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+
+
+def database(name: str, default: str | None = None) -> dict[str, str]:
+    """`postgresql://user:password@host:port/name`, or `…@/name?host=/socket/directory&port=5432`."""
+    parts = urlsplit(text(name, default))
+    query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    if parts.scheme not in {"postgresql", "postgres"} or len(parts.path) < len("/x"):
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:port/database.")
+    return {
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": query.get("host", parts.hostname or ""),
+        "PORT": query.get("port", str(parts.port or "")),
+    }
+
+
+def signing_seed(name: str, value: str) -> bytes:
+    """The 32 raw bytes of an Ed25519 seed."""
+    try:
+        seed = base64.b64decode(value, validate=True)
+    except binascii.Error:
+        seed = b""
+    if len(seed) != SIGNING_SEED_BYTES:
+        raise ImproperlyConfigured(f"{name} must be base64 of 32 bytes: `openssl rand -base64 32` makes one.")
+    return seed
+
+
+def generated_secret(name: str, file: Path, *, size_bytes: int) -> str:
+    """The variable, else the content of `file`, which is made once: for development, so that processes agree."""
+    value = os.environ.get(name, "").strip()
+    if value:
+        return value
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return file.read_text().strip()
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(base64.b64encode(secrets.token_bytes(size_bytes)).decode())
+    return file.read_text().strip()
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).hostname or ""

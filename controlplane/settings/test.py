@@ -1,0 +1,12 @@
+"""Tests: fixed secrets, quick password hashes; the services' addresses come from the environment."""
+
+from controlplane.settings import env
+from controlplane.settings.base import *  # noqa: F403 - Django's settings are a namespace
+
+SECRET_KEY = "for-tests-only-and-long-enough-to-please-the-system-check"  # noqa: S105 - signs nothing real
+SNAPSHOT_SEED = env.signing_seed("TOKENYARD_SNAPSHOT_KEY", "dG9rZW55YXJkLXRlc3RzLXNpZ24td2l0aC10aGlzISE=")
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True
+STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+CELERY_TASK_ALWAYS_EAGER = False

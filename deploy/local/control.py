@@ -1,0 +1,148 @@
+"""Commands that speak of a stack from outside its supervisor: status, logs, down, reset, and up in the background."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from deploy.local import logs, postgres, state
+from deploy.local.configuration import Configuration
+from deploy.local.engines import end_engines
+from deploy.local.identity import ProcessIdentity, is_running, send_signal
+from deploy.local.layout import Layout
+from deploy.local.leftovers import end_leftovers
+from deploy.local.report import status_table
+from deploy.local.stack import AlreadyRunningError, sole_use
+
+_STOP_LIMIT_S = 15.0
+_POLL_S = 0.1
+_RECENT_LINES = 20
+_SUPERVISOR_LOG = "supervisor"
+Show = Callable[[str], None]
+
+
+def status(configuration: Configuration, show: Show) -> int:
+    layout = Layout(configuration.var)
+    found = state.read_running(layout.state)
+    if found is None:
+        show(f"No stack runs on {layout.var}. `make up` starts it.")
+        return 3
+    show(status_table(found, now=time.time(), urls=_urls(configuration, layout)))
+    return 0
+
+
+def show_logs(configuration: Configuration, show: Show, *, has_colour: bool) -> int:
+    layout = Layout(configuration.var)
+    if not layout.logs.is_dir():
+        show(f"There are no logs in {layout.var}.")
+        return 1
+    follower = logs.DirectoryFollower(layout.logs, has_colour=has_colour)
+    for line in follower.recent_lines(_RECENT_LINES):
+        show(line)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(logs.follow(follower, show))
+    return 0
+
+
+def down(configuration: Configuration, show: Show) -> int:
+    layout = Layout(configuration.var)
+    if not layout.var.is_dir():
+        show(f"There is no stack in {layout.var}.")
+        return 0
+    _stop_supervisor(layout, show)
+    with sole_use(layout):
+        end_leftovers(layout, show)
+        end_engines(layout, show)
+        layout.state.unlink(missing_ok=True)
+    show("Stopped.")
+    return 0
+
+
+def reset(configuration: Configuration, show: Show) -> int:
+    layout = Layout(configuration.var)
+    down(configuration, show)
+    postgres.forget(layout.postgres)
+    for path in layout.owned():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    show(f"Deleted the stack's data in {layout.var}.")
+    return 0
+
+
+def up_detached(configuration: Configuration, show: Show) -> int:
+    """Starts a supervisor of its own and returns when it is ready, or with what it said when it was not."""
+    layout = Layout(configuration.var)
+    layout.make()
+    with sole_use(layout):
+        log = logs.log_file(layout.logs, _SUPERVISOR_LOG)
+        log.touch()
+        follower = logs.Follower(log, from_start=False)
+    process = _start_in_background(layout)
+    try:
+        return _wait_until_ready(process, layout, follower, show)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait(_STOP_LIMIT_S)
+        raise
+
+
+def _start_in_background(layout: Layout) -> subprocess.Popen[bytes]:
+    with logs.log_file(layout.logs, _SUPERVISOR_LOG).open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "deploy.local", "up", "--background"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], layout: Layout, follower: logs.Follower, show: Show) -> int:
+    while True:
+        code = process.poll()
+        found = state.read(layout.state)
+        for line in follower.new_lines():
+            show(line)
+        if code is not None:
+            return code or 1
+        if found is not None and found.supervisor_pid == process.pid and found.phase == "ready":
+            return 0
+        time.sleep(_POLL_S)
+
+
+def _stop_supervisor(layout: Layout, show: Show) -> None:
+    found = state.read_running(layout.state)
+    if found is None or not send_signal(found.supervisor, signal.SIGTERM):
+        return
+    show(f"Stopping the stack (supervisor pid {found.supervisor_pid}) …")
+    if not _ends(found.supervisor):
+        raise AlreadyRunningError(
+            f"The supervisor, pid {found.supervisor_pid}, does not end. `kill -9` it, then `make down`."
+        )
+
+
+def _ends(supervisor: ProcessIdentity) -> bool:
+    deadline = time.monotonic() + _STOP_LIMIT_S
+    while is_running(supervisor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _urls(configuration: Configuration, layout: Layout) -> list[str]:
+    """As they were when the stack became ready, which may have been with other variables than ours."""
+    try:
+        demo = json.loads(layout.demo.read_text())
+    except FileNotFoundError:
+        return [f"console: {configuration.web_url}", f"gateway: {configuration.gateway_url}"]
+    return [f"console: {demo['console_url']}", f"gateway: {demo['gateway_url']}"]

@@ -1,0 +1,34 @@
+"""Engines outlive their agent on purpose; a full stop of the stack ends them."""
+
+from collections.abc import Callable
+
+import pynvml
+
+from deploy.local import pidfiles
+from deploy.local.identity import is_running
+from deploy.local.layout import Layout
+from deploy.local.leftovers import end
+
+# An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
+_GRACE_S = 3.0
+
+
+def has_gpu() -> bool:
+    """Whether NVML, the driver's own library, finds a GPU."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    try:
+        return bool(pynvml.nvmlDeviceGetCount())
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def has_engines(layout: Layout) -> bool:
+    return any(is_running(identity) for _, identity in pidfiles.recorded(layout.node))
+
+
+def end_engines(layout: Layout, show: Callable[[str], None] = lambda _: None) -> None:
+    found = {f"engine {name}": identity for name, identity in pidfiles.recorded(layout.node)}
+    end(found, show, grace_s=_GRACE_S)

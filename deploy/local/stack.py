@@ -1,0 +1,155 @@
+"""`up`: from nothing to a model that answers, and back."""
+
+import asyncio
+import fcntl
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from deploy.local import credentials, logs, programme, readiness
+from deploy.local.configuration import Configuration
+from deploy.local.engines import end_engines, has_engines, has_gpu
+from deploy.local.layout import Layout, write_private
+from deploy.local.leftovers import end_leftovers
+from deploy.local.policies import resolve_engine
+from deploy.local.ports import check_ports
+from deploy.local.processes import ProcessSpec
+from deploy.local.programme import Programme
+from deploy.local.report import demo_content, summary
+from deploy.local.seed import Seed, read_seed
+from deploy.local.supervised import StartError
+from deploy.local.supervisor import Supervisor
+
+_FIRST_ANSWER_LIMIT_S = 600.0
+_ASK_EVERY_S = 0.5
+_OPEN_FILES = 65_536
+Show = Callable[[str], None]
+
+
+class AlreadyRunningError(RuntimeError):
+    """Another supervisor runs on the same data."""
+
+
+@contextmanager
+def sole_use(layout: Layout) -> Iterator[None]:
+    """Raises AlreadyRunningError. The lock goes with the process, however it ends."""
+    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AlreadyRunningError(
+            f"A stack already runs on {layout.var}: `make status` shows it, `make down` stops it.\n"
+            "A second one needs its own data and ports: make up TOKENYARD_VAR=… TOKENYARD_WEB_PORT=… …"
+        ) from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def up(configuration: Configuration, show: Show, *, follows_logs: bool, has_colour: bool) -> None:
+    """Runs until SIGINT, SIGTERM or SIGHUP, then stops everything. Raises StartError, PortTakenError and the like."""
+    layout = Layout(configuration.var)
+    layout.make()
+    _allow_many_files()
+    with sole_use(layout):
+        end_leftovers(layout, show)
+        check_ports(configuration, with_engines=not has_engines(layout))
+        await _run_until_stopped(configuration, layout, show, follows_logs=follows_logs, has_colour=has_colour)
+
+
+async def _run_until_stopped(
+    configuration: Configuration, layout: Layout, show: Show, *, follows_logs: bool, has_colour: bool
+) -> None:
+    layout.demo.unlink(missing_ok=True)
+    supervisor = Supervisor(layout)
+    supervisor.announce_phase("starting")
+    bounded = asyncio.create_task(supervisor.keep_logs_bounded())
+    _cancel_on_signals()
+    try:
+        await _start(configuration, layout, supervisor, show)
+        supervisor.announce_phase("ready")
+        await (_follow(layout, show, has_colour=has_colour) if follows_logs else asyncio.Event().wait())
+    except asyncio.CancelledError:
+        show("Stopping …")
+    finally:
+        bounded.cancel()
+        await _stop(layout, supervisor)
+
+
+async def _stop(layout: Layout, supervisor: Supervisor) -> None:
+    """Engines end once the agent is gone, which would start them again, and beside the rest, to save time."""
+    await supervisor.stop(down_to_stage=programme.NODE_STAGE)
+    await asyncio.gather(supervisor.stop(), asyncio.to_thread(end_engines, layout))
+    layout.state.unlink(missing_ok=True)
+
+
+async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
+    engine = resolve_engine(configuration.engine, has_gpu=has_gpu())
+    plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
+    show(f"Engine: {engine}. Data: {layout.var}")
+    await supervisor.run_step(plan.engine_step(engine))
+    await asyncio.to_thread(programme.prepare, plan)
+    await _start_all(supervisor, plan.services(), show)
+    await _timed("migrate", supervisor.run_step(plan.migrate_step()), show)
+    await _timed("seed", supervisor.run_step(plan.seed_step(engine)), show)
+    await _start_all(supervisor, plan.control_plane(), show)
+    seed = read_seed(layout.seed)
+    await _start_all(supervisor, plan.node(seed), show)
+    await _timed("model", _until_answered(plan, seed), show)
+    demo = demo_content(configuration, seed, engine=engine)
+    write_private(layout.demo, json.dumps(demo, indent=2))
+    show(summary(demo))
+
+
+async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:
+    """At once: none of them needs another's answer to start, and each says for itself when it is ready."""
+    await asyncio.gather(*(_timed(spec.name, supervisor.start(spec), show) for spec in specs))
+
+
+async def _until_answered(plan: Programme, seed: Seed) -> None:
+    key = next(iter(seed.tenants.values())).api_key
+    answers = readiness.completes(plan.configuration.gateway_url, model=seed.model, api_key=key)
+    try:
+        async with asyncio.timeout(_FIRST_ANSWER_LIMIT_S):
+            await readiness.until(answers, every_s=_ASK_EVERY_S)
+    except TimeoutError:
+        logs_at = plan.layout.logs
+        raise StartError(f"{seed.model} gave no answer in {_FIRST_ANSWER_LIMIT_S:.0f} s; see {logs_at}") from None
+
+
+async def _timed(name: str, work: Awaitable[None], show: Show) -> None:
+    began = time.monotonic()
+    await work
+    show(f"  ✓ {name:<10} {time.monotonic() - began:6.1f} s")
+
+
+async def _follow(layout: Layout, show: Show, *, has_colour: bool) -> None:
+    await logs.follow(logs.DirectoryFollower(layout.logs, has_colour=has_colour), show)
+
+
+def _allow_many_files() -> None:
+    """For the gateway's connections; its children inherit the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_OPEN_FILES, hard) if hard > 0 else _OPEN_FILES, hard))
+
+
+def _cancel_on_signals() -> None:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("signals are handled inside a task")
+    cancelled = [False]
+
+    def cancel_once() -> None:
+        if not cancelled[0]:
+            cancelled[0] = True
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, cancel_once)
