@@ -38,3 +38,12 @@ def list_desired_bodies(node_ids: list[UUID]) -> dict[UUID, tuple[int, bytes]]:
     """Generation and contracts.DesiredState as JSON, by node."""
     rows = NodeDesired.objects.filter(node_id__in=node_ids).values_list("node_id", "generation", "body")
     return {node_id: (generation, body.encode()) for node_id, generation, body in rows}
+
+
+def list_deployment_events(deployment_id: UUID, *, limit: int = 20) -> list[ReplicaEvent]:
+    """Of all its replicas, newest first."""
+    return list(ReplicaEvent.objects.filter(replica__deployment_id=deployment_id).select_related("replica")[:limit])
+
+
+def name_deployments(ids: set[UUID]) -> dict[UUID, str]:
+    return dict(Deployment.objects.filter(pk__in=ids).values_list("pk", "name"))

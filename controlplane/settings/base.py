@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "apps.usage",
     "apps.telemetry",
     "apps.routing",
+    "apps.console",
 ]
 
 MIDDLEWARE = [

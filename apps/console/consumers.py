@@ -1,0 +1,47 @@
+"""/ws/console/: the last 15 minutes once, then a frame a second, for operators."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+from channels.db import database_sync_to_async
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+
+from apps.console.live import FRAME_EVERY_S, SharedFrame, read_history
+
+CLOSE_UNAUTHORISED = 4401
+CLOSE_FORBIDDEN = 4403
+_shared_frame = SharedFrame()
+
+
+class LiveConsumer(AsyncJsonWebsocketConsumer):
+    pushing: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        refusal = _refusal_for(self.scope.get("user"))
+        await self.accept()
+        if refusal is not None:
+            await self.close(code=refusal)
+            return
+        self.pushing = asyncio.create_task(self._push())
+
+    async def disconnect(self, code: int) -> None:
+        if self.pushing is not None:
+            self.pushing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.pushing
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **_: Any) -> None:
+        """The console only listens; whatever a client sends is ignored."""
+
+    async def _push(self) -> None:
+        await self.send_json(await database_sync_to_async(read_history, thread_sensitive=False)())
+        while True:
+            await self.send_json(await _shared_frame.get())
+            await asyncio.sleep(FRAME_EVERY_S)
+
+
+def _refusal_for(user: Any) -> int | None:
+    if user is None or not user.is_authenticated:
+        return CLOSE_UNAUTHORISED
+    return None if user.is_operator else CLOSE_FORBIDDEN

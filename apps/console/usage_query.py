@@ -1,0 +1,53 @@
+"""What the address of a usage page asks for. Every value may be wrong: then the domain or this module refuses it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.http import QueryDict
+
+from apps.common.actors import Actor
+from apps.common.errors import InvalidInputError
+from apps.console.periods import Period, period_for, zone_named
+from apps.usage.selectors.reports import UsageScope, scope_for
+
+
+@dataclass(frozen=True)
+class UsageQuery:
+    period: Period
+    tenant_id: UUID | None
+    user_id: UUID | None
+    key_id: UUID | None
+    public_model: str
+
+    def scope(self, actor: Actor, period: Period | None = None) -> UsageScope:
+        chosen = period or self.period
+        return scope_for(
+            actor=actor,
+            start=chosen.start,
+            end=chosen.end,
+            tenant_id=self.tenant_id,
+            user_id=self.user_id,
+            key_id=self.key_id,
+            public_model=self.public_model,
+        )
+
+
+def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
+    zone = zone_named(params.get("tz", ""))
+    first, last = params.get("first", ""), params.get("last", "")
+    return UsageQuery(
+        period=period_for(name=params.get("range", ""), first=first, last=last, zone=zone, now=now),
+        tenant_id=read_id(params, "tenant"),
+        user_id=read_id(params, "user"),
+        key_id=read_id(params, "key"),
+        public_model=params.get("model", ""),
+    )
+
+
+def read_id(params: QueryDict, name: str) -> UUID | None:
+    text = params.get(name, "")
+    try:
+        return UUID(text) if text else None
+    except ValueError as error:
+        raise InvalidInputError(f"{name} is not an id", fields={name: "is not an id"}) from error

@@ -1,0 +1,124 @@
+"""What was used and what it cost, by whatever it is made of, down to the records."""
+
+import csv
+from collections.abc import Iterable
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseBase
+from django.utils.timezone import now
+
+from apps.console.access import ConsoleRequest, everybody, page
+from apps.console.columns import Chart, stack_by_day
+from apps.console.periods import COMMON_ZONES, LABELS
+from apps.console.rendering import render_page
+from apps.console.usage_query import UsageQuery, read_usage_query
+from apps.tenants.policies import has_every_tenant
+from apps.tenants.selectors import list_tenants, name_keys, name_users
+from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
+
+GROUP_LABELS = {"model": "Model", "version": "Version", "user": "User", "key": "Key", "day": "Day"}
+ALL_GROUP_LABELS = {"tenant": "Tenant", **GROUP_LABELS}
+# What one click on a row of a group leads to: the same page, narrowed to that row, by the next finer group.
+FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
+TOTALS = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
+
+
+@page(everybody)
+def usage(request: ConsoleRequest) -> HttpResponseBase:
+    query = read_usage_query(request.GET, now=now())
+    scope, group = query.scope(request.actor), _group(request)
+    rows = report_usage(scope=scope, group_by=[group], zone=query.period.zone)
+    context = {
+        "query": query,
+        "group": group,
+        "groups": _groups(request),
+        "group_label": ALL_GROUP_LABELS[group],
+        "rows": [_shown(row, group) for row in _ranked(rows, group)],
+        "totals": sum_usage(scope=scope),
+        "before": sum_usage(scope=query.scope(request.actor, query.period.before)),
+        "chart": _chart(request, query),
+        "ranges": LABELS,
+        "zones": COMMON_ZONES,
+        "tenants": list_tenants(actor=request.actor),
+        "narrowed": _narrowed(query),
+        "sees_all": has_every_tenant(request.actor),
+    }
+    return render_page(request, "usage.html", context)
+
+
+@page(everybody)
+def usage_csv(request: ConsoleRequest) -> HttpResponseBase:
+    query, group = read_usage_query(request.GET, now=now()), _group(request)
+    groups = list(dict.fromkeys(["day", group]))
+    rows = report_usage(scope=query.scope(request.actor), group_by=groups, zone=query.period.zone)
+    response = HttpResponse(_csv(rows, group), content_type="text/csv; charset=utf-8")
+    name = f"usage-{query.period.first_day}-{query.period.last_day}-by-{group}.csv"
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def _groups(request: ConsoleRequest) -> dict[str, str]:
+    return ALL_GROUP_LABELS if has_every_tenant(request.actor) else GROUP_LABELS
+
+
+def _group(request: ConsoleRequest) -> str:
+    groups = _groups(request)
+    asked = request.GET.get("by", "")
+    return asked if asked in groups else next(iter(groups))
+
+
+def _ranked(rows: list[UsageRow], group: str) -> list[UsageRow]:
+    if group == "day":
+        return sorted(rows, key=lambda row: str(row.day), reverse=True)
+    return sorted(rows, key=lambda row: (-row.cost_usd, -row.request_count))
+
+
+def _shown(row: UsageRow, group: str) -> dict[str, Any]:
+    narrow = {"first": row.day, "last": row.day, "range": None} if group == "day" else {group: row.ids[group]}
+    return {
+        "name": str(row.day) if group == "day" else row.names[group],
+        "narrow": narrow,
+        "finer": FINER_GROUP.get(group),
+        "sums": row,
+    }
+
+
+def _chart(request: ConsoleRequest, query: UsageQuery) -> Chart | None:
+    if len(query.period.days) == 1:
+        return None
+    rows = report_usage(scope=query.scope(request.actor), group_by=["day", "model"], zone=query.period.zone)
+    values: dict[tuple[Any, str], Decimal] = {(row.day, row.names["model"]): row.cost_usd for row in rows}
+    return stack_by_day(query.period.days, values)
+
+
+def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
+    """The filters that no form field of the page shows, to be taken away one by one."""
+    shown = []
+    if query.user_id:
+        shown.append({"param": "user", "label": f"user {name_users({query.user_id}).get(query.user_id, query.user_id)}"})
+    if query.key_id:
+        shown.append({"param": "key", "label": f"key {name_keys({query.key_id}).get(query.key_id, query.key_id)}"})
+    if query.public_model:
+        shown.append({"param": "model", "label": f"model {query.public_model}"})
+    return shown
+
+
+def _csv(rows: Iterable[UsageRow], group: str) -> str:
+    output = StringIO()
+    writer = csv.writer(output)
+    named = [] if group == "day" else [f"{group}_id", group]
+    writer.writerow(["day", *named, *TOTALS])
+    for row in rows:
+        cells = [] if group == "day" else [row.ids[group], row.names[group]]
+        writer.writerow([_plain(cell) for cell in (row.day, *cells, *(getattr(row, name) for name in TOTALS))])
+    return output.getvalue()
+
+
+def _plain(cell: Any) -> str:
+    """A spreadsheet takes a leading =, +, - or @ for a formula; names come from people."""
+    text = f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t"} else text
+
+
