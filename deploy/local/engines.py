@@ -10,6 +10,10 @@ from deploy.local.layout import Layout
 from deploy.local.leftovers import end
 
 
+# An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
+_GRACE_S = 3.0
+
+
 def has_gpu() -> bool:
     """Whether NVML, the driver's own library, finds a GPU."""
     try:
@@ -26,5 +30,6 @@ def has_engines(layout: Layout) -> bool:
     return any(is_running(identity) for _, identity in pidfiles.recorded(layout.node))
 
 
-def end_engines(layout: Layout, show: Callable[[str], None]) -> None:
-    end({f"engine {name}": identity for name, identity in pidfiles.recorded(layout.node)}, show)
+def end_engines(layout: Layout, show: Callable[[str], None] = lambda _: None) -> None:
+    found = {f"engine {name}": identity for name, identity in pidfiles.recorded(layout.node)}
+    end(found, show, grace_s=_GRACE_S)

@@ -1,8 +1,10 @@
 """Ends what a killed supervisor left running, the node first and Postgres last."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from deploy.local import pidfiles
 from deploy.local.identity import ProcessIdentity, is_running, send_signal
@@ -28,16 +30,28 @@ def end_leftovers(layout: Layout, report: Callable[[str], None]) -> None:
 
 
 def end(
-    processes: Mapping[str, ProcessIdentity | None], report: Callable[[str], None], *, stop_signal: int = signal.SIGTERM
+    processes: Mapping[str, ProcessIdentity | None],
+    report: Callable[[str], None],
+    *,
+    stop_signal: int = signal.SIGTERM,
+    grace_s: float = _GRACE_S,
 ) -> None:
     """Asks, waits, then kills. A process whose start time differs from the recorded one is never touched."""
     signalled = {name: one for name, one in processes.items() if one is not None and send_signal(one, stop_signal)}
     for name, one in signalled.items():
-        report(f"ending {name} (pid {one.pid}), left by a supervisor that was killed")
-    if not _all_end(signalled, within_s=_GRACE_S):
+        report(f"ending {name} (pid {one.pid})")
+    if not _all_end(signalled, within_s=grace_s):
         for one in signalled.values():
             send_signal(one, signal.SIGKILL)
         _all_end(signalled, within_s=_KILLED_WITHIN_S)
+    for one in signalled.values():
+        _kill_group(one)
+
+
+def _kill_group(leader: ProcessIdentity) -> None:
+    """What it started; every process of the stack and every engine leads a group of its own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader.pid, signal.SIGKILL)
 
 
 def _all_end(processes: dict[str, ProcessIdentity], *, within_s: float) -> bool:

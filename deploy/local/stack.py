@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,6 +26,7 @@ from deploy.local.supervisor import Supervisor
 
 _FIRST_ANSWER_LIMIT_S = 600.0
 _ASK_EVERY_S = 0.5
+_OPEN_FILES = 65_536
 Show = Callable[[str], None]
 
 
@@ -53,6 +55,7 @@ async def up(configuration: Configuration, show: Show, *, follows_logs: bool, ha
     """Runs until SIGINT, SIGTERM or SIGHUP, then stops everything. Raises StartError, PortTakenError and the like."""
     layout = Layout(configuration.var)
     layout.make()
+    _allow_many_files()
     with sole_use(layout):
         end_leftovers(layout, show)
         check_ports(configuration, with_engines=not has_engines(layout))
@@ -62,7 +65,9 @@ async def up(configuration: Configuration, show: Show, *, follows_logs: bool, ha
 async def _run_until_stopped(
     configuration: Configuration, layout: Layout, show: Show, *, follows_logs: bool, has_colour: bool
 ) -> None:
+    layout.demo.unlink(missing_ok=True)
     supervisor = Supervisor(layout)
+    supervisor.announce_phase("starting")
     bounded = asyncio.create_task(supervisor.keep_logs_bounded())
     _cancel_on_signals()
     try:
@@ -73,9 +78,14 @@ async def _run_until_stopped(
         show("Stopping …")
     finally:
         bounded.cancel()
-        await supervisor.stop()
-        end_engines(layout, show)
-        layout.state.unlink(missing_ok=True)
+        await _stop(layout, supervisor)
+
+
+async def _stop(layout: Layout, supervisor: Supervisor) -> None:
+    """Engines end once the agent is gone, which would start them again, and beside the rest, to save time."""
+    await supervisor.stop(down_to_stage=programme.NODE_STAGE)
+    await asyncio.gather(supervisor.stop(), asyncio.to_thread(end_engines, layout))
+    layout.state.unlink(missing_ok=True)
 
 
 async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
@@ -97,8 +107,8 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
 
 
 async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:
-    for spec in specs:
-        await _timed(spec.name, supervisor.start(spec), show)
+    """At once: none of them needs another's answer to start, and each says for itself when it is ready."""
+    await asyncio.gather(*(_timed(spec.name, supervisor.start(spec), show) for spec in specs))
 
 
 async def _until_answered(plan: Programme, seed: Seed) -> None:
@@ -120,6 +130,13 @@ async def _timed(name: str, work: Awaitable[None], show: Show) -> None:
 
 async def _follow(layout: Layout, show: Show, *, has_colour: bool) -> None:
     await logs.follow(logs.DirectoryFollower(layout.logs, has_colour=has_colour), show)
+
+
+def _allow_many_files() -> None:
+    """For the gateway's connections; its children inherit the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_OPEN_FILES, hard) if hard > 0 else _OPEN_FILES, hard))
 
 
 def _cancel_on_signals() -> None:

@@ -22,11 +22,12 @@ PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replaces `path` so that neither a crash nor a power cut leaves half a file."""
+def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+    """Replaces `path` so that no crash leaves half a file; with `is_durable` no power cut does either."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if is_durable:
+            os.fsync(file.fileno())
     temporary.replace(path)

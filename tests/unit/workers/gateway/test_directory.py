@@ -1,0 +1,63 @@
+from hashlib import sha256
+
+import msgspec
+import pytest
+
+from workers.contracts.example import build_snapshot
+from workers.contracts.snapshot import KeyGrant
+from workers.gateway.directory import Directory
+
+pytestmark = pytest.mark.unit
+
+KEYS = {"gold": "ty-g", "standard": "ty-s", "batch": "ty-b"}
+
+
+def snapshot(**changes):
+    base = build_snapshot(
+        model="m", versions=[("m", 90, ["http://h:1"]), ("m", 10, ["http://h:2"])], keys=KEYS, now=1000.0
+    )
+    return msgspec.structs.replace(base, **changes)
+
+
+def grant_for(key, **fields):
+    return KeyGrant(key_id="k", key_sha256=sha256(key).hexdigest(), tenant_id="gold", **fields)
+
+
+def test_a_key_is_found_by_its_hash():
+    grant = Directory(snapshot()).find_grant(b"ty-s", 0)
+    assert grant is not None
+    assert (grant.tenant.name, grant.rank) == ("standard", 1)
+
+
+@pytest.mark.parametrize("key", [b"", b"ty-", b"ty-gg", b"TY-G", b"\xff"])
+def test_other_keys_are_not_found(key):
+    assert Directory(snapshot()).find_grant(key, 0) is None
+
+
+def test_a_key_stops_working_when_it_expires():
+    directory = Directory(snapshot(keys=[grant_for(b"old", expires_at=500.0)]))
+    assert directory.find_grant(b"old", 499.9) is not None
+    assert directory.find_grant(b"old", 500.0) is None
+
+
+def test_a_key_whose_tenant_is_gone_may_do_nothing():
+    assert Directory(snapshot(tenants=[])).find_grant(b"ty-g", 0) is None
+
+
+def test_a_key_bound_to_models_sees_and_uses_only_those():
+    directory = Directory(snapshot(keys=[grant_for(b"bound", models=["other"])]))
+    grant = directory.find_grant(b"bound", 0)
+    assert grant is not None
+    assert directory.list_routes(grant) == []
+    assert not directory.may_use(grant, "m")
+
+
+def test_the_memory_of_a_split_survives_a_new_snapshot_that_leaves_the_route_alone():
+    first = Directory(snapshot())
+    chosen = {user: first.choose_version("m", user) for user in map(str, range(300))}
+    second = Directory(snapshot(generation=2), first)
+    assert {user: second.choose_version("m", user) for user in chosen} == chosen
+
+
+def test_a_route_to_a_version_that_is_not_in_the_snapshot_leads_nowhere():
+    assert Directory(snapshot(versions=[])).choose_version("m", "") is None

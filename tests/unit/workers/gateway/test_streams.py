@@ -1,0 +1,135 @@
+"""What the filter lets out equals what the recorded engines sent to a client that did not ask for usage."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import recordings
+from workers.gateway.streams import StreamFilter
+
+pytestmark = pytest.mark.unit
+
+
+def hiding(**changes) -> StreamFilter:
+    return StreamFilter(**{"hide_usage": True, "hide_continuous": True} | changes)
+
+
+def asked() -> StreamFilter:
+    return StreamFilter(hide_usage=False, hide_continuous=True)
+
+
+def run(stream: StreamFilter, *chunks: bytes) -> bytes:
+    return b"".join(stream.feed(chunk) for chunk in chunks) + stream.finish()
+
+
+def without_identity(body: bytes) -> bytes:
+    return re.sub(rb'"id":"[^"]+"|"created":\d+', b"", body)
+
+
+def test_a_client_that_did_not_ask_for_usage_sees_what_vllm_alone_would_send():
+    with_usage = recordings.load("chat_stream_continuous_usage").body
+    without = recordings.load("chat_stream_nousage").body
+    assert without_identity(run(hiding(), with_usage)) == without_identity(without)
+
+
+def test_a_client_that_asked_for_usage_sees_it_without_the_running_counts():
+    body = run(asked(), recordings.load("chat_stream_continuous_usage").body)
+    assert body.count(b'"usage":') == 1
+    assert b'"choices":[],"usage":{"prompt_tokens":34,"total_tokens":38,"completion_tokens":4,' in body
+
+
+def test_a_stream_without_running_counts_passes_byte_for_byte_when_usage_was_asked_for():
+    body = recordings.load("chat_stream_usage").body
+    assert run(asked(), body) == body
+
+
+@pytest.mark.parametrize(
+    ("recording", "tokens_in", "tokens_out", "cached"),
+    [
+        ("chat_stream_usage", 34, 12, 0),
+        ("chat_stream_continuous_usage", 34, 4, 0),
+        ("completions_n2", 6, 16, 0),
+        ("llamacpp_chat_stream", 34, 6, 33),
+    ],
+)
+def test_usage_is_read_as_the_engine_reported_it(recording, tokens_in, tokens_out, cached):
+    stream = hiding()
+    run(stream, recordings.load(recording).body)
+    assert stream.usage is not None
+    assert (stream.usage.prompt_tokens, stream.usage.completion_tokens) == (tokens_in, tokens_out)
+    assert stream.usage.cached_tokens == cached
+
+
+def test_a_stream_cut_short_still_tells_how_many_tokens_came():
+    stream = hiding()
+    stream.feed(b"".join(recordings.load("chat_stream_continuous_usage").events[:3]))
+    assert stream.usage is not None
+    assert (stream.usage.prompt_tokens, stream.usage.completion_tokens) == (34, 2)
+
+
+def test_a_stream_cut_short_without_running_counts_is_counted_by_its_events():
+    stream = hiding()
+    stream.feed(b"".join(recordings.load("chat_stream_usage").events[:6]))
+    assert stream.usage is None
+    assert stream.events_with_output == 5
+
+
+@given(cuts=st.lists(st.integers(0, 2183), max_size=12))
+def test_it_does_not_matter_where_the_reads_are_cut(cuts):
+    body = recordings.load("chat_stream_continuous_usage").body
+    edges = [0, *sorted(cuts), len(body)]
+    chunks = [body[start:end] for start, end in itertools.pairwise(edges)]
+    assert run(hiding(), *chunks) == run(hiding(), body)
+
+
+def test_unicode_split_over_reads_comes_out_whole():
+    body = recordings.load("chat_unicode_stream").body
+    assert run(asked(), *[body[i : i + 1] for i in range(len(body))]) == body
+
+
+def test_an_error_inside_a_stream_passes_and_is_noticed():
+    stream = hiding()
+    body = recordings.load("enginecore_kill9_stream").body
+    assert run(stream, body) == body
+    assert stream.has_error
+
+
+def test_text_that_looks_like_usage_is_left_alone():
+    content = rb'",\"usage\":{\"a\":1}"'
+    event = b'data: {"choices":[{"index":0,"delta":{"content":%b},"finish_reason":null}]}\n\n' % content
+    assert run(hiding(), event) == event
+
+
+def test_comments_and_named_events_pass():
+    body = b': keep-alive\n\nevent: message_start\ndata: {"type":"message_start"}\n\n'
+    assert run(hiding(), body) == body
+
+
+def test_the_model_gets_its_public_name_in_every_event():
+    stream = hiding(rename=("smollm2", 'pub"lic'))
+    body = run(stream, recordings.load("chat_stream_continuous_usage").body)
+    assert body.count(b'"model":"pub\\"lic"') == 5
+    assert b"smollm2" not in body
+
+
+def test_half_an_event_is_dropped_when_the_engine_breaks_off():
+    stream = hiding()
+    stream.feed(recordings.load("chat_stream_nousage").events[0] + b'data: {"id":"half')
+    assert stream.finish_whole_events() == b""
+
+
+def test_a_finish_event_held_for_the_fingerprint_is_not_lost_when_no_usage_follows():
+    events = recordings.load("chat_stream_usage").events
+    finish = events[-3]
+    assert b'"finish_reason":"length"' in finish
+    assert run(hiding(), finish, events[-1]) == finish + events[-1]
+
+
+def test_an_endless_event_is_noticed():
+    stream = hiding()
+    for _ in range(9):
+        stream.feed(b"x" * 1024 * 1024)
+    assert stream.is_too_long

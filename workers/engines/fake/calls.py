@@ -1,0 +1,285 @@
+"""Request bodies, checked in vLLM's order: JSON, fields, model, ranges, length."""
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from workers.engines.fake.errors import (
+    bad_request,
+    bad_value,
+    describe_input,
+    invalid_fields,
+    too_long,
+    unknown_model,
+)
+from workers.engines.fake.fields import Fields
+from workers.engines.fake.words import TokenIds, chat_tokens, split_tokens
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """What this engine serves. `task` is "generate" or "embed"."""
+
+    name: str
+    task: str
+    max_model_tokens: int
+
+
+class GenerationCall(Struct, frozen=True, kw_only=True):
+    """`prompts` are token lists: one for a chat, one or more for completions. `n` choices are made of each."""
+
+    prompts: list[list[str]]
+    is_chat: bool
+    n: int
+    max_tokens: int | None
+    min_tokens: int
+    temperature: float
+    seed: int | None
+    stops: tuple[str, ...]
+    keeps_stop: bool
+    ignores_eos: bool
+    priority: int
+    is_stream: bool
+    includes_usage: bool
+    continuous_usage: bool
+    top_logprobs: int | None
+    cache_salt: str
+    request_id: str | None
+
+    def limit_tokens(self, prompt: list[str], served: Served) -> int:
+        room = served.max_model_tokens - len(prompt)
+        return room if self.max_tokens is None else self.max_tokens
+
+
+class EmbeddingCall(Struct, frozen=True, kw_only=True):
+    inputs: list[list[str]]
+    is_base64: bool
+    priority: int
+    request_id: str | None
+
+
+def decode_body(body: bytes) -> dict[str, Any]:
+    """Raises the APIError that vLLM answers to anything but a JSON object."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        value = _decode_leniently(body)
+    if not isinstance(value, dict):
+        message = "Input should be a valid dictionary or object to extract fields from"
+        problem = {"type": "model_attributes_type", "loc": "body", "msg": message, "input": describe_input(value)}
+        raise invalid_fields([problem])
+    return value
+
+
+def _decode_leniently(body: bytes) -> Any:
+    """The standard parser takes a little more than msgspec, and its complaints are those that vLLM passes on."""
+    try:
+        return json.loads(body)
+    except json.JSONDecodeError as error:
+        problem = {
+            "type": "json_invalid",
+            "loc": f"body.{error.pos}",
+            "msg": "JSON decode error",
+            "input": describe_input({}),
+            "ctx": {"error": error.msg},
+        }
+        raise invalid_fields([problem]) from error
+    except UnicodeDecodeError as error:
+        raise bad_request("There was an error parsing the body") from error
+
+
+def read_chat(body: dict[str, Any], served: Served, priority: str | None) -> GenerationCall:
+    fields = Fields(body)
+    messages = _read_messages(fields)
+    wants_logprobs = fields.flag("logprobs")
+    top_logprobs = fields.integer("top_logprobs")
+    max_tokens = fields.integer("max_completion_tokens")
+    call = _read_generation(
+        fields,
+        served,
+        prompts=[chat_tokens(messages)],
+        is_chat=True,
+        top_logprobs=(top_logprobs or 0) if wants_logprobs else None,
+        max_tokens=fields.integer("max_tokens") if max_tokens is None else max_tokens,
+        priority=priority,
+    )
+    if "tools" in fields and fields.raw("tool_choice") in (None, "auto"):
+        raise bad_request('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+    return call
+
+
+def read_completion(body: dict[str, Any], served: Served, priority: str | None, ids: TokenIds) -> GenerationCall:
+    fields = Fields(body)
+    prompts = read_inputs(fields.raw("prompt"), ids)
+    if not prompts or not all(prompts):
+        raise bad_request("Either prompt or prompt_embeds must be provided and non-empty.")
+    return _read_generation(
+        fields,
+        served,
+        prompts=prompts,
+        is_chat=False,
+        top_logprobs=fields.integer("logprobs"),
+        max_tokens=16 if fields.raw("max_tokens") is None else fields.integer("max_tokens"),
+        priority=priority,
+    )
+
+
+def read_embedding(body: dict[str, Any], served: Served, priority: str | None, ids: TokenIds) -> EmbeddingCall:
+    fields = Fields(body)
+    inputs = read_inputs(fields.require("input"), ids)
+    call = EmbeddingCall(
+        inputs=inputs,
+        is_base64=fields.text("encoding_format") == "base64",
+        priority=_read_priority(fields, priority),
+        request_id=fields.text("request_id"),
+    )
+    fields.close()
+    _check_model(fields, served)
+    for tokens in inputs:
+        if len(tokens) > served.max_model_tokens:
+            raise too_long(served.max_model_tokens, len(tokens), 0)
+    return call
+
+
+def read_inputs(value: Any, ids: TokenIds) -> list[list[str]]:
+    """A text, texts, token ids, or lists of token ids."""
+    if isinstance(value, str):
+        return [split_tokens(value)]
+    if not isinstance(value, list):
+        return []
+    if value and all(isinstance(item, int) for item in value):
+        return [[ids.decode(item) for item in value]]
+    return [tokens for item in value for tokens in read_inputs(item, ids)]
+
+
+def read_tokenize(body: dict[str, Any], served: Served) -> list[str]:
+    fields = Fields(body)
+    if "messages" in fields:
+        tokens = chat_tokens(_read_messages(fields))
+    else:
+        fields.require("prompt")
+        tokens = split_tokens(fields.text("prompt") or "")
+    fields.close()
+    _check_model(fields, served)
+    return tokens
+
+
+def read_detokenize(body: dict[str, Any], served: Served, ids: TokenIds) -> str:
+    fields = Fields(body)
+    numbers = fields.require("tokens")
+    if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
+        fields.refuse("tokens", "list_type", "Input should be a valid list", numbers)
+    fields.close()
+    _check_model(fields, served)
+    return "".join(ids.decode(number) for number in numbers)
+
+
+def _read_messages(fields: Fields) -> list[tuple[str, str]]:
+    messages = fields.require("messages")
+    if not isinstance(messages, list):
+        if messages is not None:
+            fields.refuse("messages", "list_type", "Input should be a valid list", messages)
+        return []
+    return [_read_message(fields, index, message) for index, message in enumerate(messages)]
+
+
+def _read_message(fields: Fields, index: int, message: Any) -> tuple[str, str]:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        fields.refuse(f"messages.{index}.role", "missing", "Field required", message)
+        return "", ""
+    return message["role"], _content_text(message.get("content"))
+
+
+def _content_text(content: Any) -> str:
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        return "\n".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
+
+
+def _read_priority(fields: Fields, header: str | None) -> int:
+    value = fields.integer("priority")
+    if value is None and header is not None and header.lstrip("+-").isdecimal():
+        return int(header)
+    return value or 0
+
+
+def _read_stops(fields: Fields) -> tuple[str, ...]:
+    value = fields.raw("stop")
+    values = [value] if isinstance(value, str) else value or []
+    if not isinstance(values, list) or not all(isinstance(item, str) for item in values):
+        fields.refuse("stop", "string_type", "Input should be a valid string", value)
+        return ()
+    if "" in values:
+        raise bad_request("stop cannot contain an empty string.")
+    return tuple(values)
+
+
+def _read_generation(
+    fields: Fields,
+    served: Served,
+    *,
+    prompts: list[list[str]],
+    is_chat: bool,
+    top_logprobs: int | None,
+    max_tokens: int | None,
+    priority: str | None,
+) -> GenerationCall:
+    options = fields.nested("stream_options")
+    temperature = fields.number("temperature")
+    n = fields.integer("n")
+    call = GenerationCall(
+        prompts=prompts,
+        is_chat=is_chat,
+        n=1 if n is None else n,
+        max_tokens=max_tokens,
+        min_tokens=fields.integer("min_tokens") or 0,
+        temperature=1.0 if temperature is None else temperature,
+        seed=fields.integer("seed"),
+        stops=_read_stops(fields),
+        keeps_stop=fields.flag("include_stop_str_in_output"),
+        ignores_eos=fields.flag("ignore_eos"),
+        priority=_read_priority(fields, priority),
+        is_stream=fields.flag("stream"),
+        includes_usage=options.flag("include_usage"),
+        continuous_usage=options.flag("continuous_usage_stats"),
+        top_logprobs=top_logprobs,
+        cache_salt=fields.text("cache_salt") or "",
+        request_id=fields.text("request_id"),
+    )
+    top_p = fields.number("top_p")
+    fields.close()
+    _check_model(fields, served)
+    _check_ranges(call, served, 1.0 if top_p is None else top_p)
+    if "stream_options" in fields and not call.is_stream:
+        raise bad_request("Stream options can only be defined when `stream=True`.", "stream_options")
+    return call
+
+
+def _check_model(fields: Fields, served: Served) -> None:
+    model = fields.text("model")
+    fields.close()
+    if model and model != served.name:
+        raise unknown_model(model, served.name)
+
+
+def _check_ranges(call: GenerationCall, served: Served, top_p: float) -> None:
+    limit = served.max_model_tokens
+    wanted = call.max_tokens
+    if wanted is not None and wanted > limit:
+        message = (
+            f"max_tokens={wanted} cannot be greater than max_model_len={limit}. Please request fewer output tokens."
+        )
+        raise bad_value(message, "max_tokens", wanted)
+    for prompt in call.prompts:
+        if len(prompt) + (wanted or 1) > limit:
+            raise too_long(limit, len(prompt), wanted or 1)
+    if wanted is not None and wanted < 1:
+        raise bad_value(f"max_tokens must be at least 1, got {wanted}.", "max_tokens", wanted)
+    if call.temperature < 0:
+        raise bad_value(f"temperature must be non-negative, got {call.temperature}.", "temperature", call.temperature)
+    if not 0 < top_p <= 1:
+        raise bad_value(f"top_p must be in (0, 1], got {top_p}.", "top_p", top_p)
+    if call.n < 1:
+        raise bad_value(f"n must be at least 1, got {call.n}.", "n", call.n)

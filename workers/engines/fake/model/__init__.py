@@ -1,0 +1,1 @@
+"""Pure model of an engine: times are passed in, nothing waits."""

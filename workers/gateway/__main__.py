@@ -1,0 +1,83 @@
+"""`python -m workers.gateway`: the gateway of a node, or one alone with a snapshot file."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+from pathlib import Path
+
+import uvloop
+
+from workers.contracts import layout
+from workers.gateway.admin import start_admin
+from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.service import GatewayConfig, GatewayService
+
+
+def main() -> None:
+    arguments = _parse()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    uvloop.run(_serve(arguments))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m workers.gateway", description=__doc__)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--node-dir", type=Path, help="directory shared with the node's agent")
+    source.add_argument("--snapshot", type=Path, help="snapshot as plain JSON: serve alone, with its endpoints")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_PORT", "8080")))
+    parser.add_argument("--admin-port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_ADMIN_PORT", "8081")))
+    parser.add_argument("--spool", type=Path, help="directory for usage records (default: NODE_DIR/spool)")
+    parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
+    parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
+    parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
+    arguments = parser.parse_args()
+    if arguments.snapshot is not None and arguments.spool is None:
+        parser.error("--snapshot needs --spool DIR: usage records must go somewhere")
+    return arguments
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    service = GatewayService(_config(arguments), _snapshot_file(arguments), _endpoints_file(arguments))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report)
+    try:
+        await service.run(stop)
+    finally:
+        admin.shutdown()
+
+
+def _config(arguments: argparse.Namespace) -> GatewayConfig:
+    node_dir: Path | None = arguments.node_dir
+    return GatewayConfig(
+        host=arguments.host,
+        port=arguments.port,
+        spool=arguments.spool or arguments.node_dir / layout.SPOOL_DIRECTORY,
+        gateway_id=arguments.node_id,
+        node_id=arguments.node_id,
+        report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
+        grace_s=arguments.grace_s,
+        engine_silence_s=arguments.engine_silence_s,
+    )
+
+
+def _snapshot_file(arguments: argparse.Namespace) -> SnapshotFile:
+    if arguments.snapshot is not None:
+        return SnapshotFile(arguments.snapshot, None, keep_last_good=False)
+    key_file = arguments.node_dir / layout.PUBLIC_KEY_FILE
+    return SnapshotFile(
+        arguments.node_dir / layout.SNAPSHOT_FILE, lambda: key_file.read_text().strip(), keep_last_good=True
+    )
+
+
+def _endpoints_file(arguments: argparse.Namespace) -> EndpointsFile | None:
+    return EndpointsFile(arguments.node_dir / layout.ENDPOINTS_FILE) if arguments.node_dir is not None else None
+
+
+if __name__ == "__main__":
+    main()

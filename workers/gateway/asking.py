@@ -1,0 +1,55 @@
+"""The request that goes to the engine: the client's own bytes, but for the model's name and the usage we ask for."""
+
+from msgspec import Struct
+
+from workers.gateway.bodies import Peek, ask_for_usage, replace_model
+from workers.gateway.driver import Engine
+from workers.gateway.server import HttpRequest
+
+STREAMING_PATHS = frozenset((b"/v1/chat/completions", b"/v1/completions"))
+
+# Headers that speak of one connection or of the client's own credentials, or that are ours to set.
+_NOT_UPSTREAM = frozenset(
+    b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
+    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id".split()
+)
+
+
+class Question(Struct, eq=False):
+    """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name."""
+
+    request: HttpRequest
+    request_id: str
+    peek: Peek
+    public_model: str
+    served_name: str
+
+    @property
+    def is_renamed(self) -> bool:
+        return self.public_model != self.served_name
+
+    @property
+    def needs_usage(self) -> bool:
+        """Whether usage comes only if it is asked for."""
+        return self.peek.is_stream and self.request.path in STREAMING_PATHS
+
+    def for_engine(self, engine: Engine) -> bytes:
+        """The whole HTTP request."""
+        request = self.request
+        body = self._body_for(engine)
+        target = request.path + b"?" + request.query if request.query else request.path
+        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, engine.pool.authority)]
+        lines += [b"%b: %b\r\n" % header for header in request.headers if header[0] not in _NOT_UPSTREAM]
+        lines.append(b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (self.request_id.encode(), len(body)))
+        lines.append(body)
+        return b"".join(lines)
+
+    def _body_for(self, engine: Engine) -> bytes:
+        body = self.request.body
+        if self.is_renamed:
+            body = replace_model(body, self.served_name)
+        is_continuous = engine.endpoint.reports_continuous_usage
+        has_asked = self.peek.wants_continuous_usage if is_continuous else self.peek.wants_usage
+        if self.needs_usage and not has_asked:
+            body = ask_for_usage(body, self.peek, is_continuous=is_continuous)
+        return body

@@ -1,0 +1,69 @@
+"""A snapshot, indexed for the look-ups of a request."""
+
+import hmac
+from hashlib import sha256
+
+from msgspec import Struct
+
+from workers.contracts.snapshot import KeyGrant, Route, Snapshot, TenantPolicy, Version
+from workers.scheduling.split import WeightedSplit
+
+
+class Grant(Struct, frozen=True, eq=False):
+    """Who a key stands for. `models` is None when the key may use every model."""
+
+    key: KeyGrant
+    tenant: TenantPolicy
+    rank: int
+    models: frozenset[str] | None
+
+
+class Directory:
+    """Immutable but for the memory of its splits, which is carried over from `previous` where a route is unchanged."""
+
+    def __init__(self, snapshot: Snapshot, previous: "Directory | None" = None) -> None:
+        self.snapshot = snapshot
+        self.versions: dict[str, Version] = {version.version_id: version for version in snapshot.versions}
+        self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
+        self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
+        self.class_names = {item.rank: item.name for item in snapshot.service_classes}
+        self._grants = _index_grants(snapshot)
+        self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
+
+    def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
+        """The grant of a key that is known and not expired. The key is found by its hash, so timing tells nothing."""
+        digest = sha256(key).hexdigest()
+        grant = self._grants.get(digest)
+        if grant is None or not hmac.compare_digest(grant.key.key_sha256, digest):
+            return None
+        expires_at = grant.key.expires_at
+        return grant if expires_at is None or unix_time < expires_at else None
+
+    def choose_version(self, public_name: str, sticky_id: str) -> Version | None:
+        """The version that a request for the public model gets; None when the route leads nowhere."""
+        version_id = self._splits[public_name].choose(sticky_id)
+        return self.versions.get(version_id) if version_id else None
+
+    def list_routes(self, grant: Grant) -> list[Route]:
+        return [route for route in self.snapshot.routes if grant.models is None or route.public_name in grant.models]
+
+    def may_use(self, grant: Grant, public_name: str) -> bool:
+        return public_name in self.routes and (grant.models is None or public_name in grant.models)
+
+    def _split_of(self, route: Route, previous: "Directory | None") -> WeightedSplit:
+        if previous is not None and previous.routes.get(route.public_name) == route:
+            return previous._splits[route.public_name]  # noqa: SLF001 - another Directory
+        return WeightedSplit(route.public_name, route.targets)
+
+
+def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:
+    """Keys whose tenant or service class is missing are left out: they may do nothing."""
+    tenants = {tenant.tenant_id: tenant for tenant in snapshot.tenants}
+    ranks = {item.name: item.rank for item in snapshot.service_classes}
+    grants = {}
+    for key in snapshot.keys:
+        tenant = tenants.get(key.tenant_id)
+        if tenant is not None and tenant.service_class in ranks:
+            models = frozenset(key.models) if key.models else None
+            grants[key.key_sha256] = Grant(key, tenant, ranks[tenant.service_class], models)
+    return grants

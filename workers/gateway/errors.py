@@ -1,0 +1,119 @@
+"""Our own errors, in OpenAI's shape with a stable `code`. docs/errors.md lists each with what the caller should do."""
+
+import msgspec
+
+
+class GatewayError(Exception):
+    """Becomes the answer to the request it is raised for."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+        allow: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+        self.allow = allow
+
+    def body(self) -> bytes:
+        kind = "invalid_request_error" if self.status < 500 else "server_error"  # noqa: PLR2004 - HTTP
+        if self.status == 429:  # noqa: PLR2004 - HTTP
+            kind = "rate_limit_error"
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        headers = [(b"content-type", b"application/json")]
+        if self.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % self.retry_after_s))
+        if self.allow:
+            headers.append((b"allow", self.allow.encode()))
+        if self.status == 401:  # noqa: PLR2004 - HTTP
+            headers.append((b"www-authenticate", b"Bearer"))
+        return headers
+
+    def stream_event(self) -> bytes:
+        """What ends a stream that has begun: an in-band error and the end mark, as vLLM does it."""
+        return b"data: " + self.body() + b"\n\ndata: [DONE]\n\n"
+
+
+def bad_request(code: str, message: str, param: str | None = None) -> GatewayError:
+    return GatewayError(400, code, message, param=param)
+
+
+def key_missing() -> GatewayError:
+    return GatewayError(
+        401,
+        "missing_api_key",
+        "No API key was given. Send it as 'Authorization: Bearer <key>'; your tenant page has it.",
+    )
+
+
+def key_invalid() -> GatewayError:
+    return GatewayError(401, "invalid_api_key", "Incorrect API key: it is unknown, revoked or expired.")
+
+
+def model_not_found(model: str) -> GatewayError:
+    shown = model if len(model) <= 100 else model[:100] + "…"  # noqa: PLR2004 - enough to recognise it
+    return GatewayError(
+        404, "model_not_found", f"The model `{shown}` does not exist or your key may not use it.", param="model"
+    )
+
+
+def path_unknown(path: str) -> GatewayError:
+    return GatewayError(404, "unknown_url", f"There is nothing at {path[:200]}.")
+
+
+def method_not_allowed(allow: str) -> GatewayError:
+    return GatewayError(405, "method_not_allowed", f"Use {allow} here.", allow=allow)
+
+
+def not_ready(reason: str) -> GatewayError:
+    return GatewayError(503, "gateway_not_ready", f"This gateway cannot serve yet: {reason}", retry_after_s=2)
+
+
+def shutting_down() -> GatewayError:
+    return GatewayError(503, "shutting_down", "This gateway is stopping; send the request again.", retry_after_s=1)
+
+
+def spool_unavailable() -> GatewayError:
+    return GatewayError(
+        503, "spool_unavailable", "Usage cannot be recorded now, so nothing is served.", retry_after_s=5
+    )
+
+
+def internal() -> GatewayError:
+    return GatewayError(500, "internal_error", "The gateway failed on this request; it has been logged.")
+
+
+def queue_full(retry_after_s: int | None) -> GatewayError:
+    return GatewayError(
+        429, "queue_full", "Too many of your requests are waiting. Send fewer at once.", retry_after_s=retry_after_s
+    )
+
+
+def no_endpoint(retry_after_s: int | None) -> GatewayError:
+    return GatewayError(
+        503, "no_endpoint", "No engine is up for this model now; one may be starting.", retry_after_s=retry_after_s
+    )
+
+
+def engine_unavailable() -> GatewayError:
+    return GatewayError(502, "engine_unavailable", "The engine failed before it answered; send the request again.")
+
+
+def engine_died() -> GatewayError:
+    return GatewayError(502, "engine_died", "The engine failed in the middle of its answer; send the request again.")
+
+
+def engine_timed_out() -> GatewayError:
+    return GatewayError(504, "engine_timed_out", "The engine made no progress for too long; send the request again.")

@@ -1,0 +1,307 @@
+"""One request for an engine, from its arrival to its usage record and the last byte of its answer.
+
+waiting ──dispatched──▶ asking ──head──▶ answering ──end──▶ settled
+   │  ◀──failed, nothing sent──┘  │          │
+   └──────────────refused, client left, engine died──────▶ settled
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from workers.contracts.usage import Outcome
+from workers.gateway import errors
+from workers.gateway.answering import ClientAnswer
+from workers.gateway.asking import Question
+from workers.gateway.bodies import read_usage, replace_model
+from workers.gateway.driver import Driver, Engine
+from workers.gateway.errors import GatewayError
+from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
+from workers.gateway.server import ClientConnection, Headers
+from workers.gateway.streams import StreamFilter
+from workers.gateway.upstream import UpstreamConnection, UpstreamError
+from workers.scheduling.interface import Reject
+
+_CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
+
+
+class ExchangeOwner(Protocol):
+    """What an exchange needs of the gateway."""
+
+    driver: Driver
+    meter: Meter
+    monotonic: Callable[[], float]
+    exchanges: set["Exchange"]
+
+
+class Exchange:
+    """Owns the answer to one client request; every path through it ends in `_settle`, once."""
+
+    def __init__(
+        self,
+        owner: ExchangeOwner,
+        client: ClientConnection,
+        *,
+        question: Question,
+        settlement: Settlement,
+        extra_headers: Headers,
+    ) -> None:
+        self._owner = owner
+        self._client = client
+        self._answer = ClientAnswer(
+            client, question.request, request_id=question.request_id, extra_headers=extra_headers
+        )
+        self._question = question
+        self._settlement = settlement
+        self._scheduled_id: int | None = None
+        self._engine: Engine | None = None
+        self._upstream: UpstreamConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._status = 0
+        self._headers: Headers = []
+        self._stream: StreamFilter | None = None
+        self._pieces: list[bytes] = []
+        self._is_settled = False
+        self.last_progress_at = owner.monotonic()
+
+    def begin(self, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> None:
+        self._client.owner = self
+        self._owner.exchanges.add(self)
+        scheduled_id = self._owner.driver.submit(
+            self, version_id=version_id, tenant_id=tenant_id, rank=rank, max_queued=max_queued
+        )
+        self._scheduled_id = None if self._is_settled else scheduled_id
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for the scheduler, and not for an engine or the client."""
+        return self._engine is None
+
+    @property
+    def is_client_stalled(self) -> bool:
+        return self._client.write_paused_at is not None
+
+    # -- from the scheduler's driver
+
+    def dispatched(self, engine: Engine) -> None:
+        self._engine = engine
+        settlement = self._settlement
+        settlement.attempts += 1
+        settlement.endpoint_id = engine.endpoint.endpoint_id
+        settlement.dispatched_at = self.last_progress_at = self._owner.monotonic()
+        connection = engine.pool.take_idle()
+        if connection is not None:
+            self._ask(engine, connection)
+        else:
+            self._connecting = asyncio.create_task(self._connect(engine))
+
+    def refused(self, reject: Reject) -> None:
+        self._scheduled_id = None
+        answers = {
+            "queue_full": errors.queue_full(reject.retry_after_s),
+            "no_endpoint": errors.no_endpoint(reject.retry_after_s),
+            "attempts_exhausted": errors.engine_unavailable(),
+        }
+        self._answer_error(
+            answers[reject.code], NOTHING, "failed" if reject.code == "attempts_exhausted" else "refused"
+        )
+
+    # -- from the client's connection
+
+    def client_left(self) -> None:
+        if not self._is_settled:
+            self._abandon_upstream()
+            self._settle(self._used_so_far(), "client_left", self._status or _CLIENT_LEFT)
+            self._leave_schedule(is_failed=False)
+
+    def client_paused(self) -> None:
+        if self._upstream is not None:
+            self._upstream.transport.pause_reading()
+
+    def client_resumed(self) -> None:
+        self.last_progress_at = self._owner.monotonic()
+        if self._upstream is not None:
+            self._upstream.transport.resume_reading()
+
+    # -- from the gateway
+
+    def give_up(self, error: GatewayError) -> None:
+        """The engine makes no progress, or the gateway stops: the client gets an error instead of silence."""
+        self._abandon_upstream()
+        is_failed = self._engine is not None
+        self._break_off(error, "failed" if is_failed else "refused")
+        self._leave_schedule(is_failed=is_failed)
+
+    # -- from the engine's connection
+
+    def answer_began(self, status: int, headers: Headers) -> None:
+        self.last_progress_at = self._owner.monotonic()
+        self._status = status
+        self._headers = headers
+        content_type = next((value for name, value in headers if name == b"content-type"), b"")
+        if content_type.startswith(b"text/event-stream"):
+            self._stream = self._make_filter()
+
+    def answer_received(self, pieces: list[bytes]) -> None:
+        self._note_progress()
+        if self._stream is None:
+            self._pieces += pieces
+            return
+        passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if self._stream.is_too_long:
+            self.give_up(errors.engine_died())
+        elif passed:
+            self._answer.send_part(self._status, self._headers, passed)
+
+    def answer_ended(self, pieces: list[bytes]) -> None:
+        self._upstream = None
+        if pieces:
+            self._note_progress()
+            self._pieces += pieces
+        if self._stream is not None:
+            self._end_stream(self._stream)
+        else:
+            self._end_whole()
+
+    def answer_failed(self, error: UpstreamError) -> None:
+        del error
+        upstream, self._upstream = self._upstream, None
+        if self._answer.has_begun:
+            self._break_off(errors.engine_died(), "failed")
+            self._leave_schedule(is_failed=True)
+        elif upstream is not None and upstream.was_used and not self._status and self._engine is not None:
+            # The engine closed it while it was idle: not a failure yet.
+            self._connecting = asyncio.create_task(self._connect(self._engine))
+        else:
+            self._try_again()
+
+    # -- asking
+
+    async def _connect(self, engine: Engine) -> None:
+        try:
+            connection = await engine.pool.connect()
+        except UpstreamError as error:
+            self._connecting = None
+            self.answer_failed(error)
+            return
+        self._connecting = None
+        self._ask(engine, connection)
+
+    def _ask(self, engine: Engine, connection: UpstreamConnection) -> None:
+        self._upstream = connection
+        connection.ask(self._question.for_engine(engine), self)
+        if self.is_client_stalled:
+            connection.transport.pause_reading()
+
+    def _try_again(self) -> None:
+        self._engine = None
+        self._status = 0
+        self._pieces = []
+        self._stream = None
+        self._settlement.first_token_at = None
+        if self._scheduled_id is not None:
+            self._owner.driver.failed(self._scheduled_id, may_retry=True)
+
+    def _abandon_upstream(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._upstream is not None:
+            self._upstream.abandon()
+
+    # -- answering
+
+    def _note_progress(self) -> None:
+        self.last_progress_at = self._owner.monotonic()
+        if self._settlement.first_token_at is None:
+            self._settlement.first_token_at = self.last_progress_at
+
+    def _make_filter(self) -> StreamFilter:
+        question = self._question
+        names = (question.served_name, question.public_model)
+        return StreamFilter(
+            hide_usage=question.needs_usage and not question.peek.wants_usage,
+            hide_continuous=question.needs_usage and not question.peek.wants_continuous_usage,
+            rename=names if question.is_renamed else None,
+        )
+
+    def _end_stream(self, stream: StreamFilter) -> None:
+        last = stream.feed(b"".join(self._pieces)) + stream.finish()
+        self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", self._status)
+        self._answer.end(self._status, self._headers, last)
+        self._leave_schedule(is_failed=stream.has_error)
+
+    def _end_whole(self) -> None:
+        body = b"".join(self._pieces)
+        is_answer = self._status < 400  # noqa: PLR2004 - HTTP
+        used = self._used_by_whole(body) if is_answer else NOTHING
+        if is_answer and self._question.is_renamed and body.startswith(b"{"):
+            body = replace_model(body, self._question.public_model)
+        self._settle(used, _outcome_of(self._status), self._status)
+        self._answer.send_whole(self._status, self._headers, body)
+        self._leave_schedule(is_failed=self._status >= 500)  # noqa: PLR2004 - HTTP
+
+    def _break_off(self, error: GatewayError, outcome: Outcome) -> None:
+        """Ends the answer with an error: a whole one if nothing has gone out, an event in the stream otherwise."""
+        used = self._used_so_far()
+        if not self._answer.has_begun:
+            self._answer_error(error, used, outcome)
+            return
+        self._settle(used, outcome, self._status, error.code)
+        held = self._stream.finish_whole_events() if self._stream is not None else b""
+        self._answer.end(self._status, self._headers, held + error.stream_event())
+
+    def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
+        self._settle(used, outcome, error.status, error.code)
+        self._answer.send_error(error)
+
+    # -- settling
+
+    def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
+        assert not self._is_settled, "one record per request"  # noqa: S101 - an invariant
+        self._is_settled = True
+        self._owner.exchanges.discard(self)
+        dispatched_at = self._settlement.dispatched_at
+        if outcome == "completed" and self._engine is not None and dispatched_at is not None:
+            self._engine.learn_pace(used.output_tokens, self._owner.monotonic() - dispatched_at)
+        self._owner.meter.settle(self._settlement, used, outcome, status, error_code)
+
+    def _leave_schedule(self, *, is_failed: bool) -> None:
+        """Gives the slot back, after the client's last byte: what is dispatched next must not delay it."""
+        request_id, self._scheduled_id = self._scheduled_id, None
+        if request_id is None:
+            return
+        if is_failed:
+            self._owner.driver.failed(request_id, may_retry=False)
+        elif self._engine is not None and self._status:
+            self._owner.driver.finished(request_id)
+        else:
+            self._owner.driver.withdrawn(request_id)
+
+    def _used_by_whole(self, body: bytes) -> Used:
+        usage = read_usage(body)
+        return reported(usage) if usage is not None else self._estimate(len(body) // BYTES_PER_TOKEN)
+
+    def _used_so_far(self) -> Used:
+        """What the engine has done for an answer that ends here."""
+        if self._engine is None or (self._upstream is None and not self._status):
+            return NOTHING
+        if self._stream is not None:
+            usage = self._stream.usage
+            return reported(usage) if usage is not None else self._estimate(self._stream.events_with_output)
+        if self._question.peek.is_stream:
+            return self._estimate(0)
+        asked_at = self._settlement.dispatched_at or self.last_progress_at
+        return self._estimate(int(self._engine.tokens_per_s * (self._owner.monotonic() - asked_at)))
+
+    def _estimate(self, output_tokens: int) -> Used:
+        limit = self._question.peek.output_limit
+        return estimated(
+            body_bytes=len(self._question.request.body),
+            output_tokens=output_tokens if limit is None else min(output_tokens, limit),
+        )
+
+
+def _outcome_of(status: int) -> Outcome:
+    if status < 400:  # noqa: PLR2004 - HTTP
+        return "completed"
+    return "rejected" if status < 500 else "failed"  # noqa: PLR2004 - HTTP

@@ -1,0 +1,175 @@
+"""What a request used and what it costs: exactly one record each."""
+
+import math
+import random
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from workers.contracts.ids import uuid7
+from workers.contracts.snapshot import Price
+from workers.contracts.usage import Outcome, UsageRecord, UsageSource
+from workers.gateway.bodies import Usage
+from workers.gateway.spool import Spool
+
+# English text in current tokenizers; only for requests whose engine did not get to say.
+BYTES_PER_TOKEN = 4
+TTFT_WINDOW_S = 60.0
+
+
+class Used(Struct, frozen=True, kw_only=True):
+    source: UsageSource = "none"
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+NOTHING = Used()
+
+
+def reported(usage: Usage) -> Used:
+    """As the engine said; a cached count above the input (seen in engines' bugs) is cut to it."""
+    input_tokens = max(usage.prompt_tokens or 0, 0)
+    return Used(
+        source="engine",
+        input_tokens=input_tokens,
+        cached_input_tokens=min(max(usage.cached_tokens, 0), input_tokens),
+        output_tokens=max(usage.completion_tokens or 0, 0),
+        reasoning_tokens=max(usage.reasoning_tokens, 0),
+    )
+
+
+def estimated(*, body_bytes: int, output_tokens: int) -> Used:
+    return Used(
+        source="estimated", input_tokens=math.ceil(body_bytes / BYTES_PER_TOKEN), output_tokens=max(output_tokens, 0)
+    )
+
+
+def cost_pico_usd(used: Used, price: Price) -> int:
+    uncached = used.input_tokens - used.cached_input_tokens
+    return (
+        uncached * price.input_pico_usd
+        + used.cached_input_tokens * price.cached_input_pico_usd
+        + used.output_tokens * price.output_pico_usd
+    )
+
+
+class Settlement(Struct, kw_only=True):
+    """All that a record needs of one request; times in seconds of the same monotonic clock."""
+
+    request_id: str
+    arrived_at: float
+    tenant_id: str
+    key_id: str
+    user_id: str
+    service_class: str
+    path: str
+    end_user: str = ""
+    public_model: str = ""
+    version_id: str = ""
+    deployment_id: str = ""
+    endpoint_id: str = ""
+    is_stream: bool = False
+    price: Price = Price()
+    dispatched_at: float | None = None
+    first_token_at: float | None = None
+    attempts: int = 0
+
+
+class Meter:
+    """Turns settlements into records, in the spool and in the running totals."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        *,
+        gateway_id: str,
+        boot_id: str,
+        node_id: str,
+        monotonic: Callable[[], float],
+        unix_time: Callable[[], float],
+        randomness: random.Random,
+    ) -> None:
+        self._spool = spool
+        self._gateway_id = gateway_id
+        self._boot_id = boot_id
+        self._node_id = node_id
+        self._monotonic = monotonic
+        self._unix_time = unix_time
+        self._randomness = randomness
+        self._sequence = 0
+        self._ttfts: deque[tuple[float, float]] = deque(maxlen=10_000)
+        self.requests_total = 0
+        self.refused_total = 0
+        self.failed_total = 0
+        self.input_tokens_total = 0
+        self.output_tokens_total = 0
+
+    def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
+        """Called exactly once per request, before the last byte of its answer is written."""
+        now = self._monotonic()
+        record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
+        self._spool.append(record)
+        self._count(record, now)
+
+    def ttfts_ms(self) -> list[float]:
+        """Sorted, of the requests whose first token came in the last 60 s."""
+        oldest = self._monotonic() - TTFT_WINDOW_S
+        while self._ttfts and self._ttfts[0][0] < oldest:
+            self._ttfts.popleft()
+        return sorted(ttft_ms for _, ttft_ms in self._ttfts)
+
+    def _record(
+        self, request: Settlement, used: Used, now: float, *, outcome: Outcome, status: int, error_code: str
+    ) -> UsageRecord:
+        total_s = now - request.arrived_at
+        arrived_at = self._unix_time() - total_s
+        self._sequence += 1
+        return UsageRecord(
+            record_id=uuid7(arrived_at, self._randomness.getrandbits(74)),
+            gateway_id=self._gateway_id,
+            boot_id=self._boot_id,
+            sequence=self._sequence,
+            request_id=request.request_id,
+            arrived_at=arrived_at,
+            tenant_id=request.tenant_id,
+            key_id=request.key_id,
+            user_id=request.user_id,
+            end_user=request.end_user,
+            path=request.path,
+            public_model=request.public_model,
+            version_id=request.version_id,
+            deployment_id=request.deployment_id,
+            endpoint_id=request.endpoint_id,
+            node_id=self._node_id,
+            service_class=request.service_class,
+            is_stream=request.is_stream,
+            status=status,
+            outcome=outcome,
+            usage_source=used.source,
+            input_tokens=used.input_tokens,
+            cached_input_tokens=used.cached_input_tokens,
+            output_tokens=used.output_tokens,
+            reasoning_tokens=used.reasoning_tokens,
+            queue_ms=_elapsed_ms(request.arrived_at, request.dispatched_at),
+            ttft_ms=_elapsed_ms(request.arrived_at, request.first_token_at),
+            total_ms=total_s * 1000,
+            cost_pico_usd=cost_pico_usd(used, request.price),
+            attempts=request.attempts,
+            error_code=error_code,
+        )
+
+    def _count(self, record: UsageRecord, now: float) -> None:
+        self.requests_total += 1
+        self.refused_total += record.outcome == "refused"
+        self.failed_total += record.outcome == "failed"
+        self.input_tokens_total += record.input_tokens
+        self.output_tokens_total += record.output_tokens
+        if record.ttft_ms is not None:
+            self._ttfts.append((now, record.ttft_ms))
+
+
+def _elapsed_ms(start_at: float, end_at: float | None) -> float | None:
+    return None if end_at is None else (end_at - start_at) * 1000

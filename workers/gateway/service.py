@@ -1,0 +1,189 @@
+"""The gateway as a whole: its parts, its periodic work, its start and its stop."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from workers.contracts import layout
+from workers.contracts.endpoints import Endpoint
+from workers.contracts.ids import uuid7
+from workers.contracts.snapshot import Snapshot
+from workers.contracts.telemetry import GatewayReport
+from workers.gateway import errors
+from workers.gateway.directory import Directory
+from workers.gateway.driver import Driver
+from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.metering import Meter
+from workers.gateway.report import build_report
+from workers.gateway.server import ClientConnection
+from workers.gateway.spool import Spool
+from workers.gateway.surface import Surface
+from workers.scheduling.interface import SchedulerConfig
+from workers.scheduling.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+LISTEN_BACKLOG = 4096
+WATCH_EVERY_S = 0.2
+SCHEDULER_TICK_S = 0.05
+
+
+class GatewayConfig(Struct, frozen=True, kw_only=True):
+    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent."""
+
+    host: str
+    port: int
+    spool: Path
+    gateway_id: str
+    node_id: str
+    report_file: Path | None = None
+    idle_s: float = 75.0
+    request_s: float = 30.0
+    stall_s: float = 60.0
+    engine_silence_s: float = 300.0
+    grace_s: float = 5.0
+
+
+class GatewayService:
+    def __init__(
+        self, config: GatewayConfig, snapshot_file: SnapshotFile, endpoints_file: EndpointsFile | None
+    ) -> None:
+        self._config = config
+        self._snapshot_file = snapshot_file
+        self._endpoints_file = endpoints_file
+        self._offered: list[Endpoint] = []
+        self._connections: set[ClientConnection] = set()
+        randomness = random.SystemRandom()
+        self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
+        self._spool = Spool(config.spool, self.boot_id)
+        self._meter = Meter(
+            self._spool,
+            gateway_id=config.gateway_id,
+            boot_id=self.boot_id,
+            node_id=config.node_id,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+        )
+        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic)
+        self._surface = Surface(
+            driver=self._driver,
+            meter=self._meter,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+        )
+        self.report = self._build_report()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop` is set, then lets streams end for `grace_s`."""
+        self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
+        self._watch_files()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: ClientConnection(self._surface.handle, self._connections),
+            self._config.host,
+            self._config.port,
+            backlog=LISTEN_BACKLOG,
+        )
+        logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
+        periodic = [
+            asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
+            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
+            asyncio.create_task(_repeat(1.0, self._each_second)),
+        ]
+        await stop.wait()
+        server.close()
+        await self._drain()
+        for task in periodic:
+            task.cancel()
+        self._each_second()
+        self._spool.close()
+
+    # -- periodic work
+
+    def _watch_files(self) -> None:
+        self._adopt(self._snapshot_file.read_if_changed())
+        offered = self._endpoints_file.read_if_changed() if self._endpoints_file is not None else None
+        if offered is not None:
+            self._offered = offered
+            self._offer_endpoints()
+
+    def _adopt(self, snapshot: Snapshot | None) -> None:
+        if snapshot is None:
+            return
+        self._surface.directory = Directory(snapshot, self._surface.directory)
+        self._offer_endpoints()
+        logger.info("snapshot generation %s is active", snapshot.generation)
+
+    def _offer_endpoints(self) -> None:
+        directory = self._surface.directory
+        fixed = directory.snapshot.endpoints if directory is not None else []
+        self._driver.set_endpoints([*fixed, *self._offered])
+
+    def _each_second(self) -> None:
+        self._spool.retry()
+        self._spool.sync()
+        if self._surface.stop_reason is None or self._surface.stop_reason.code == "spool_unavailable":
+            self._surface.stop_reason = None if self._spool.is_accepting else errors.spool_unavailable()
+        self._sweep()
+        self.report = self._build_report()
+        if self._config.report_file is not None:
+            layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for connection in list(self._connections):
+            connection.sweep(
+                now, idle_s=self._config.idle_s, request_s=self._config.request_s, stall_s=self._config.stall_s
+            )
+        for exchange in list(self._surface.exchanges):
+            is_asking = not exchange.is_waiting and not exchange.is_client_stalled
+            if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
+                exchange.give_up(errors.engine_timed_out())
+
+    def _build_report(self) -> GatewayReport:
+        return build_report(
+            gateway_id=self._config.gateway_id,
+            boot_id=self.boot_id,
+            directory=self._surface.directory,
+            driver=self._driver,
+            meter=self._meter,
+            snapshot_error=self._snapshot_file.error,
+            spool_error=self._spool.error,
+        )
+
+    # -- stopping
+
+    async def _drain(self) -> None:
+        self._surface.stop_reason = errors.shutting_down()
+        for connection in list(self._connections):
+            connection.close_when_idle()
+        for exchange in list(self._surface.exchanges):
+            if exchange.is_waiting:
+                exchange.give_up(errors.shutting_down())
+        await self._wait_for_connections()
+        for exchange in list(self._surface.exchanges):
+            exchange.give_up(errors.shutting_down())
+        await asyncio.sleep(0.05)  # lets the last errors leave
+
+    async def _wait_for_connections(self) -> None:
+        deadline = time.monotonic() + self._config.grace_s
+        while self._connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
+            await asyncio.sleep(0.02)
+
+
+async def _repeat(period_s: float, work: Callable[[], None]) -> None:
+    """A failure of one round is logged, and the next round comes all the same."""
+    while True:
+        await asyncio.sleep(period_s)
+        try:
+            work()
+        except Exception:
+            logger.exception("periodic work failed")

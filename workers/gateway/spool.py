@@ -1,0 +1,90 @@
+"""Usage records → disk. A record is in the kernel's hands before the last byte of its answer leaves.
+
+`write` without `fsync` survives the death of this process at any moment; only a power cut can lose the last second,
+for which `sync` is called once a second. Format and division of labour with the agent: workers/contracts/spool.py.
+"""
+
+import os
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from workers.contracts.spool import segment_name
+from workers.contracts.usage import UsageRecord
+
+SEGMENT_RECORDS = 10_000
+
+
+class Spool:
+    """Appends to segments.
+
+    When the disk refuses, records wait in memory and `is_accepting` turns False, which stops admission: what may still
+    come is bounded by what is under way.
+    """
+
+    def __init__(self, directory: Path, boot_id: str) -> None:
+        self._directory = directory
+        self._boot_id = boot_id
+        self._fd = -1
+        self._in_segment = 0
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._encode = msgspec.json.Encoder().encode
+        self.written = 0
+        self.error = ""
+        directory.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_accepting(self) -> bool:
+        return not self._waiting
+
+    def append(self, record: UsageRecord) -> None:
+        line = self._encode(record) + b"\n"
+        if self._waiting or not self._write(record.sequence, line):
+            self._waiting.append((record.sequence, line))
+
+    def retry(self) -> None:
+        """Once a second: writes what the disk refused before."""
+        while self._waiting and self._write(*self._waiting[0]):
+            self._waiting.popleft()
+
+    def sync(self) -> None:
+        if self._fd >= 0:
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        self.retry()
+        self.sync()
+        self._close_segment()
+
+    def _write(self, sequence: int, line: bytes) -> bool:
+        try:
+            if self._fd < 0 or self._in_segment >= SEGMENT_RECORDS:
+                self._open_segment(sequence)
+            _write_all(self._fd, line)
+        except OSError as error:
+            self.error = f"usage spool: {error}"
+            self._close_segment()  # a torn line may only stand at the end of a segment
+            return False
+        self._in_segment += 1
+        self.written += 1
+        self.error = ""
+        return True
+
+    def _open_segment(self, sequence: int) -> None:
+        self._close_segment()
+        path = self._directory / segment_name(self._boot_id, sequence)
+        # A segment of this name exists only if its very first line was torn: start it afresh.
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o640)
+        self._in_segment = 0
+
+    def _close_segment(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _write_all(fd: int, line: bytes) -> None:
+    written = os.write(fd, line)
+    if written < len(line):
+        raise OSError(f"wrote {written} of {len(line)} bytes")

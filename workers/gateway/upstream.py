@@ -1,0 +1,166 @@
+"""HTTP/1.1 towards engines: pooled keep-alive connections, one request at a time on each."""
+
+import asyncio
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import httptools
+
+from workers.gateway.server import Headers
+
+CONNECT_TIMEOUT_S = 3.0
+MAX_IDLE_PER_ENGINE = 256
+READ_BUFFER_PIECES = 64
+
+
+class UpstreamError(Exception):
+    """The engine could not be reached, or broke off its answer."""
+
+
+class AnswerReader(Protocol):
+    """Whoever asked. `answer_ended` and `answer_failed` come once, and nothing after them."""
+
+    def answer_began(self, status: int, headers: Headers) -> None: ...
+    def answer_received(self, pieces: list[bytes]) -> None: ...
+    def answer_ended(self, pieces: list[bytes]) -> None: ...
+    def answer_failed(self, error: UpstreamError) -> None: ...
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """Reports to its reader at most once per read of the socket, so that one read makes one write to the client."""
+
+    def __init__(self, pool: "EnginePool") -> None:
+        self._pool = pool
+        self._reader: AnswerReader | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._pieces: list[bytes] = []
+        self._headers: Headers = []
+        self._is_complete = False
+        self._until_close = False
+        self.was_used = False
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]  # uvloop's is its own class
+
+    def ask(self, request: bytes, reader: AnswerReader) -> None:
+        self._reader = reader
+        self._parser = httptools.HttpResponseParser(self)
+        self._is_complete = False
+        self._until_close = False
+        self.transport.write(request)
+
+    def abandon(self) -> None:
+        """Closes at once: the engine sees that nobody waits for its answer any more."""
+        self._reader = None
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        if reader is None:  # an engine that talks without being asked is not to be trusted with another request
+            self._pool.forget(self)
+            self.transport.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(UpstreamError(f"not HTTP: {error}"))
+            return
+        if self._reader is not reader:  # abandoned from within
+            return
+        pieces, self._pieces = self._pieces, []
+        if self._is_complete:
+            self._end(reader, pieces)
+        elif pieces:
+            reader.answer_received(pieces)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pool.forget(self)
+        if self._reader is None:
+            return
+        if self._until_close and exc is None:
+            self._end(self._reader, [])
+        else:
+            self._fail(UpstreamError("the engine closed the connection"))
+
+    # -- from the parser
+
+    def on_message_begin(self) -> None:
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status < 200:  # noqa: PLR2004 - an interim answer
+            return
+        names = {name for name, _ in self._headers}
+        self._until_close = not names & {b"content-length", b"transfer-encoding"}
+        if self._reader is not None:
+            self._reader.answer_began(status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        self._is_complete = self._parser.get_status_code() >= 200  # noqa: PLR2004 - an interim answer
+
+    # -- inside
+
+    def _end(self, reader: AnswerReader, pieces: list[bytes]) -> None:
+        self._reader = None
+        self.was_used = True
+        if self._parser.should_keep_alive() and not self.transport.is_closing():
+            self._pool.put_back(self)
+        else:
+            self.transport.close()
+        reader.answer_ended(pieces)
+
+    def _fail(self, error: UpstreamError) -> None:
+        reader, self._reader = self._reader, None
+        self.transport.abort()
+        if reader is not None:
+            reader.answer_failed(error)
+
+
+class EnginePool:
+    """Connections to one engine. The one used last is used next, so that surplus ones grow old and are closed."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._host = parts.hostname or "127.0.0.1"
+        self._port = parts.port or 80
+        self.authority = f"{self._host}:{self._port}".encode()
+        self._idle: list[UpstreamConnection] = []
+
+    def take_idle(self) -> UpstreamConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.transport.is_closing():
+                return connection
+        return None
+
+    async def connect(self) -> UpstreamConnection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, connection = await loop.create_connection(lambda: UpstreamConnection(self), self._host, self._port)
+        except OSError as error:
+            raise UpstreamError(f"cannot connect: {error}") from error
+        return connection
+
+    def put_back(self, connection: UpstreamConnection) -> None:
+        if len(self._idle) < MAX_IDLE_PER_ENGINE:
+            self._idle.append(connection)
+        else:
+            connection.transport.close()
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def close(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.transport.close()
