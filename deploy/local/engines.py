@@ -9,7 +9,6 @@ from deploy.local.identity import is_running
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end
 
-
 # An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
 _GRACE_S = 3.0
 
