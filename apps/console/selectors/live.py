@@ -198,7 +198,7 @@ def _deployment_condition(deployment: Deployment) -> DeploymentCondition:
 
 def _linked(verdict: Verdict) -> dict[str, Any]:
     problems = [{"level": p.level, "text": p.text, "url": _url_of(p)} for p in verdict.problems]
-    return {"state": verdict.state, "title": verdict.title, "problems": problems}
+    return {"state": verdict.state, "title": verdict.title, "note": verdict.note, "problems": problems}
 
 
 def _url_of(problem: Problem) -> str:
