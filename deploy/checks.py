@@ -11,7 +11,7 @@ _CHECKS: dict[str, list[str]] = {
     "ruff check": [str(_BIN / "ruff"), "check", "."],
     "ruff format": [str(_BIN / "ruff"), "format", "--check", "."],
     "mypy": [str(_BIN / "mypy"), "."],
-    "imports": [str(_BIN / "lint-imports")],
+    "imports": [str(_BIN / "lint-imports"), "--no-logo"],
     "templates": [str(_BIN / "djlint"), "templates", "--lint", "--check", "--quiet"],
     "django": [sys.executable, "manage.py", "check"],
     # Without a database it cannot compare with what was applied, and warns; the models it can compare.

@@ -17,9 +17,7 @@ def list_entries_of(*, subject_type: str, subject_id: str, limit: int = 3) -> li
     return list(AuditEntry.objects.filter(subject_type=subject_type, subject_id=subject_id)[:limit])
 
 
-def page_of_entries(
-    *, search: str = "", before: UUID | None = None, size: int = 50
-) -> tuple[list[AuditEntry], bool]:
+def page_of_entries(*, search: str = "", before: UUID | None = None, size: int = 50) -> tuple[list[AuditEntry], bool]:
     """Newest first, those older than the entry `before`, and whether there are more."""
     entries = AuditEntry.objects.all()
     if search:

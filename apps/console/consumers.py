@@ -7,14 +7,14 @@ from typing import Any
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
-from apps.console.live import FRAME_EVERY_S, SharedFrame, read_history
+from apps.console.selectors.live import FRAME_EVERY_S, SharedFrame, read_history
 
 CLOSE_UNAUTHORISED = 4401
 CLOSE_FORBIDDEN = 4403
 _shared_frame = SharedFrame()
 
 
-class LiveConsumer(AsyncJsonWebsocketConsumer):
+class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     pushing: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
@@ -25,7 +25,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             return
         self.pushing = asyncio.create_task(self._push())
 
-    async def disconnect(self, code: int) -> None:
+    async def disconnect(self, code: int) -> None:  # noqa: ARG002 - Channels' signature
         if self.pushing is not None:
             self.pushing.cancel()
             with contextlib.suppress(asyncio.CancelledError):

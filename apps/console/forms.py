@@ -25,7 +25,10 @@ class PolicyForm(forms.Form):
         ServiceClass.objects.all(), empty_label=None, help_text="Classes are served in strict order; rank 0 goes first."
     )
     slo_profile = forms.ModelChoiceField(
-        SLOProfile.objects.all(), label="SLO profile", empty_label=None, help_text="The latency this tenant is promised."
+        SLOProfile.objects.all(),
+        label="SLO profile",
+        empty_label=None,
+        help_text="The latency this tenant is promised.",
     )
     weight = forms.FloatField(initial=1.0, help_text="Share of the class among its tenants, relative to the others'.")
     max_queued_requests = forms.IntegerField(
@@ -34,7 +37,9 @@ class PolicyForm(forms.Form):
 
 
 class TenantForm(PolicyForm):
-    name = forms.CharField(max_length=63, help_text="Lower-case letters, digits and dashes. It cannot be changed later.")
+    name = forms.CharField(
+        max_length=63, help_text="Lower-case letters, digits and dashes. It cannot be changed later."
+    )
     field_order = ["name", "service_class", "slo_profile", "weight", "max_queued_requests"]
 
 

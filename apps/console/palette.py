@@ -43,4 +43,10 @@ def _platform_objects(actor: Actor) -> list[dict[str, Any]]:
 
 
 def _entry(kind: str, label: str, identity: UUID, icon: str) -> dict[str, Any]:
-    return {"label": label, "kind": kind, "hint": kind, "icon": icon, "url": reverse(f"console:{kind}", args=[identity])}
+    return {
+        "label": label,
+        "kind": kind,
+        "hint": kind,
+        "icon": icon,
+        "url": reverse(f"console:{kind}", args=[identity]),
+    }

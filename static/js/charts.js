@@ -17,6 +17,8 @@
     return resolved;
   }
 
+  const faded = (rgb) => rgb.replace("rgb(", "rgba(").replace(")", ", 0.08)");
+
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
@@ -49,7 +51,7 @@
       key: line.key,
       label: line.label,
       stroke: colour(`--series-${index + 1}`),
-      fill: index === 0 ? colour(`--series-${index + 1}`).replace(")", " / 0.08)").replace("rgb(", "rgb(").replace(/, /g, " ") : undefined,
+      fill: index === 0 ? faded(colour("--series-1")) : undefined,
       width: 1.5,
       points: { show: false },
     }));
@@ -65,7 +67,7 @@
       cursor: { sync: { key: sync.key }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, limit) * 1.15 || 1] } },
       axes: [
-        axis({ values: (_, ticks) => ticks.map((at) => clock.format(at * 1000)), space: 72, grid: { show: false } }),
+        axis({ values: (_, ticks) => ticks.map((at) => clock.format(at * 1000)), size: 28, space: 72, grid: { show: false } }),
         axis({ values: (_, ticks) => ticks.map((value) => number.format(value)), size: 48, space: 36 }),
       ],
       series: [{}, ...series],

@@ -3,6 +3,7 @@
   "use strict";
   const verdict = document.getElementById("verdict");
   const title = verdict.querySelector("[data-verdict-title]");
+  const note = verdict.querySelector("[data-verdict-note]");
   const list = verdict.querySelector("[data-verdict-list]");
   let shown = "";
 
@@ -20,6 +21,7 @@
     shown = JSON.stringify(detail.verdict);
     verdict.dataset.state = detail.verdict.state;
     title.textContent = detail.verdict.title;
+    note.textContent = detail.verdict.note;
     list.replaceChildren(...detail.verdict.problems.map(line));
   });
 })();

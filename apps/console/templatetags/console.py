@@ -10,9 +10,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import now
 
-from apps.console import measures
-from apps.console.measures import UNKNOWN
-from apps.console.states import level_of
+from apps.console.policies import measures
+from apps.console.policies.measures import UNKNOWN
+from apps.console.policies.states import level_of
 
 register = template.Library()
 
@@ -73,9 +73,9 @@ def unknown(reason: str) -> SafeString:
 
 
 @register.simple_tag
-def measure(value: float | None, unit: str, reason: str = "not reported") -> SafeString:
-    """A figure with its unit. `reason` is what the hover of "–" says when the value is not known."""
-    if value is None:
+def measure(value: float | str | None, unit: str, reason: str = "not reported") -> SafeString:
+    """A figure with its unit. `reason` is what the hover of "–" says when the value is not known or not there."""
+    if value is None or isinstance(value, str):
         return unknown(reason)
     shown = measures.measure(value, unit)
     return format_html(
@@ -143,9 +143,10 @@ def icon_sheet() -> str:
 
 @register.filter
 def audit_words(action: str) -> str:
-    """`key.revoked` reads as "revoked key"."""
-    subject, _, verb = action.partition(".")
-    return f"{verb} {subject}".replace("_", " ").strip()
+    """`key.revoked` reads as "revoked key", `route.weights_changed` as "changed weights of route"."""
+    subject, _, done = action.partition(".")
+    what, _, verb = done.rpartition("_")
+    return f"{verb} {what} of {subject}".replace("_", " ") if what else f"{verb} {subject}".replace("_", " ")
 
 
 @register.filter

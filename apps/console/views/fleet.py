@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
-from apps.console.live import read_frame
 from apps.console.rendering import render_page
+from apps.console.selectors.live import read_frame
 from apps.deployments.selectors import list_replicas
 from apps.fleet.selectors import get_node, list_nodes
 from apps.fleet.services import set_cordon

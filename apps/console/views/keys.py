@@ -1,4 +1,4 @@
-"""Who holds a key to this tenant, and how a new one is made: its text is shown in the answer to that, and never again."""
+"""Who holds a key to this tenant, and how a new one is made. Its text is shown in the answer to that, never again."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,8 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, everybody, page, require
 from apps.console.forms import KeyForm
+from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import render_page, show_refusal
-from apps.console.snippets import api_call, snippets_for
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.models import APIKey, Tenant
@@ -37,10 +37,13 @@ def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "tenant": tenant,
         "form": form if created is None else KeyForm(models=models),
         "created": created,
-        "keys": [_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
+        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
         "may_create": policies.may_create_key(request.actor, tenant.pk),
         "api": api_call(
-            web_url=settings.WEB_URL, method="POST", path="/api/v1/keys/", body={"tenant": tenant.name, "name": "my key"}
+            web_url=settings.WEB_URL,
+            method="POST",
+            path="/api/v1/api-keys/",
+            body={"tenant_id": str(tenant.pk), "name": "my key"},
         ),
     }
     return render_page(request, "keys.html", context)
@@ -76,10 +79,14 @@ def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str,
         show_refusal(form, error)
         return None
     chat_models = [model] if model else [name for name, task in list_public_models() if task == GENERATE]
-    return {"key": key, "text": text, "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=chat_models)}
+    return {
+        "key": key,
+        "text": text,
+        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=chat_models),
+    }
 
 
-def _row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
+def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
     word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
     may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
     return {"key": key, "state": word, "may_revoke": may_revoke}

@@ -8,8 +8,8 @@ from django.http import HttpResponseBase
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
-from apps.console.live import read_frame, tightest_ttft_slo
 from apps.console.rendering import render_page
+from apps.console.selectors.live import read_frame, tightest_ttft_slo
 from apps.deployments.selectors import list_replicas
 from apps.fleet.selectors import list_nodes
 

@@ -1,5 +1,6 @@
 """Which requests came, how each went, and what one of them did and cost."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -8,10 +9,10 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_GET
 
 from apps.console.access import ConsoleRequest, everybody, page
-from apps.console.periods import LABELS
-from apps.console.phases import phases_of
+from apps.console.policies.periods import LABELS
+from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
-from apps.console.usage_query import read_id, read_usage_query
+from apps.console.usage_query import read_id, read_text, read_usage_query
 from apps.deployments.selectors import name_deployments
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
@@ -21,6 +22,14 @@ from apps.tenants.selectors import list_tenants, name_keys, name_tenants, name_u
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.records import count_newer_records, get_record, page_of_records
 
+NAMERS: dict[str, Callable[[set[UUID]], dict[UUID, str]]] = {
+    "tenant_id": name_tenants,
+    "user_id": name_users,
+    "key_id": name_keys,
+    "version_id": name_versions,
+    "deployment_id": name_deployments,
+    "node_id": name_nodes,
+}
 OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 
 
@@ -28,7 +37,7 @@ OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 @require_GET
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
-    outcome, request_id = request.GET.get("outcome", ""), request.GET.get("q", "").strip()
+    outcome, request_id = read_text(request.GET, "outcome"), read_text(request.GET, "q")
     before = read_id(request.GET, "before")
     records, has_more = page_of_records(
         scope=query.scope(request.actor), outcome=outcome, request_id=request_id, before=before
@@ -69,24 +78,12 @@ def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
 
 def _named(records: list[UsageRecord]) -> list[dict[str, Any]]:
     """Each record with the names its ids have now."""
-    tenants = name_tenants(_ids(records, "tenant_id"))
-    users = name_users(_ids(records, "user_id"))
-    keys = name_keys(_ids(records, "key_id"))
-    versions = name_versions(_ids(records, "version_id"))
-    deployments = name_deployments(_ids(records, "deployment_id"))
-    nodes = name_nodes(_ids(records, "node_id"))
-    return [
-        {
-            "record": found,
-            "tenant_name": tenants.get(found.tenant_id),
-            "user_name": users.get(found.user_id),
-            "key_name": keys.get(found.key_id),
-            "version_name": versions.get(found.version_id),
-            "deployment_name": deployments.get(found.deployment_id),
-            "node_name": nodes.get(found.node_id),
-        }
-        for found in records
-    ]
+    names = {field: namer(_ids(records, field)) for field, namer in NAMERS.items()}
+    return [{"record": found} | _names_of(found, names) for found in records]
+
+
+def _names_of(found: UsageRecord, names: dict[str, dict[UUID, str]]) -> dict[str, Any]:
+    return {field.replace("_id", "_name"): known.get(getattr(found, field)) for field, known in names.items()}
 
 
 def _ids(records: list[UsageRecord], name: str) -> set[UUID]:

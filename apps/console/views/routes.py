@@ -14,9 +14,9 @@ from apps.audit.selectors import list_entries_of
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import WeightsForm
+from apps.console.policies.snippets import api_call
+from apps.console.policies.split import changes_between, shares_of
 from apps.console.rendering import render_page, show_refusal
-from apps.console.snippets import api_call
-from apps.console.split import changes_between, shares_of
 from apps.routing.models import Route
 from apps.routing.selectors.routes import get_route, list_routes
 from apps.routing.selectors.status import get_snapshot_status
@@ -52,7 +52,7 @@ def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
 
 def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | None) -> dict[str, Any]:
     weights = form.weights if changes is not None else {t.version_id: t.weight for t in found.targets.all()}
-    body = {"targets": [{"version": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
+    body = {"targets": [{"version_id": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
     return {
         "route": found,
         "targets": _targets_of(found, form),

@@ -16,9 +16,9 @@ from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
-from apps.console.live import read_frame, read_logs
+from apps.console.policies.snippets import api_call
 from apps.console.rendering import render_page, show_refusal
-from apps.console.snippets import api_call
+from apps.console.selectors.live import read_frame, read_logs
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import get_deployment, list_deployment_events, list_deployments, list_replicas
 from apps.deployments.services import scale_deployment

@@ -22,5 +22,3 @@ def home(request: ConsoleRequest) -> HttpResponseBase:
 @page(everybody)
 def palette(request: ConsoleRequest) -> HttpResponseBase:
     return JsonResponse({"entries": list_entries(actor=request.actor)})
-
-

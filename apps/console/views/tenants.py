@@ -1,8 +1,10 @@
 """Which tenants there are, who belongs to each, and how their requests are treated."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
@@ -13,22 +15,28 @@ from apps.audit.selectors import list_entries
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, everybody, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
+from apps.console.policies.periods import period_for, zone_named
+from apps.console.policies.snippets import api_call
 from apps.console.rendering import render_page, show_refusal
+from apps.console.usage_query import read_text
+from apps.console.views.keys import key_row
 from apps.quotas.selectors import find_policy, list_policies
 from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import get_member, get_tenant, list_keys, list_members, list_tenants
+from apps.tenants.selectors import count_usable_keys, get_member, get_tenant, list_keys, list_members, list_tenants
 from apps.tenants.services import invite_member, remove_member
+from apps.usage.selectors.reports import UsageTotals, report_usage, scope_for
 
 EVENTS_SHOWN = 3
+KEYS_SHOWN = 8
 
 
 @page(operators)
 def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
-    search = request.GET.get("q", "").strip()
-    tenants = list_tenants(actor=request.actor).filter(name__icontains=search)
-    rows = [{"tenant": tenant, "policy": getattr(tenant, "policy", None)} for tenant in tenants]
+    search = read_text(request.GET, "q")
+    tenants = [tenant for tenant in list_tenants(actor=request.actor) if search.lower() in tenant.name]
+    rows = _tenant_rows(request, tenants, now())
     return render_page(request, "tenants.html", {"rows": rows, "search": search})
 
 
@@ -44,7 +52,9 @@ def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
         else:
             messages.success(request, f"Tenant {tenant.name} is open. Next: its members and its first key.")
             return redirect("console:tenant", tenant.pk)
-    return render_page(request, "tenant_create.html", {"form": form})
+    body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
+    api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
+    return render_page(request, "tenant_create.html", {"form": form, "api": api})
 
 
 @page(everybody)
@@ -69,7 +79,8 @@ def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
             messages.success(request, f"The policy of {tenant.name} is on its way to the gateways.")
             return redirect("console:tenant", tenant.pk)
     changes = _changes(form) if request.method == "POST" and form.is_valid() else None
-    return render_page(request, "tenant_policy.html", {"tenant": tenant, "form": form, "changes": changes})
+    context = {"tenant": tenant, "form": form, "changes": changes, "api": _policy_call(tenant, form)}
+    return render_page(request, "tenant_policy.html", context)
 
 
 @page(everybody)
@@ -108,7 +119,7 @@ def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | N
         "tenant": tenant,
         "policy": find_policy(tenant.pk),
         "members": list_members(actor=request.actor, tenant_id=tenant.pk),
-        "keys": list_keys(actor=request.actor, tenant_id=tenant.pk),
+        "keys": _key_rows(request, tenant),
         "events": list_entries(tenant_id=tenant.pk)[:EVENTS_SHOWN],
         "form": form or MemberForm(),
         "may_manage": policies.may_manage_members(request.actor, tenant.pk),
@@ -117,9 +128,40 @@ def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | N
     return render_page(request, "tenant.html", context)
 
 
+def _key_rows(request: ConsoleRequest, tenant: Tenant) -> list[dict[str, Any]]:
+    if not policies.may_see_keys(request.actor, tenant.pk):
+        return []
+    return [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)[:KEYS_SHOWN]]
+
+
+def _tenant_rows(request: ConsoleRequest, tenants: list[Tenant], moment: datetime) -> list[dict[str, Any]]:
+    """Each with its policy, its keys, and what it used in the last 30 days."""
+    month = period_for(name="30d", first="", last="", zone=zone_named("UTC"), now=moment)
+    scope = scope_for(actor=request.actor, start=month.start, end=month.end)
+    usage = {row.ids["tenant"]: row for row in report_usage(scope=scope, group_by=["tenant"], zone=month.zone)}
+    rules = {policy.tenant_id: policy for policy in list_policies()}
+    keys = count_usable_keys(now=moment)
+    return [
+        {
+            "tenant": tenant,
+            "policy": rules.get(tenant.pk),
+            "key_count": keys.get(tenant.pk, 0),
+            "usage": usage.get(str(tenant.pk), UsageTotals()),
+        }
+        for tenant in tenants
+    ]
+
+
 def _form_values(policy: Any) -> dict[str, Any]:
     fields = ("service_class", "slo_profile", "weight", "max_queued_requests")
     return {name: getattr(policy, name) for name in fields} if policy else {}
+
+
+def _policy_call(tenant: Tenant, form: PolicyForm) -> str:
+    """The REST call of what the form says now."""
+    chosen = getattr(form, "cleaned_data", None) or form.initial
+    body = {name: getattr(value, "name", value) for name, value in chosen.items()}
+    return api_call(web_url=settings.WEB_URL, method="PUT", path=f"/api/v1/tenants/{tenant.pk}/policy/", body=body)
 
 
 def _changes(form: PolicyForm) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from django.http import HttpResponse, HttpResponseBase
 from django.utils.timezone import now
 
 from apps.console.access import ConsoleRequest, everybody, page
-from apps.console.columns import Chart, stack_by_day
-from apps.console.periods import COMMON_ZONES, LABELS
+from apps.console.policies.columns import Chart, stack_by_day
+from apps.console.policies.periods import COMMON_ZONES, LABELS
 from apps.console.rendering import render_page
 from apps.console.usage_query import UsageQuery, read_usage_query
 from apps.tenants.policies import has_every_tenant
@@ -97,7 +97,9 @@ def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
     """The filters that no form field of the page shows, to be taken away one by one."""
     shown = []
     if query.user_id:
-        shown.append({"param": "user", "label": f"user {name_users({query.user_id}).get(query.user_id, query.user_id)}"})
+        shown.append(
+            {"param": "user", "label": f"user {name_users({query.user_id}).get(query.user_id, query.user_id)}"}
+        )
     if query.key_id:
         shown.append({"param": "key", "label": f"key {name_keys({query.key_id}).get(query.key_id, query.key_id)}"})
     if query.public_model:
@@ -120,5 +122,3 @@ def _plain(cell: Any) -> str:
     """A spreadsheet takes a leading =, +, - or @ for a formula; names come from people."""
     text = f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t"} else text
-
-

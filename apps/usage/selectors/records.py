@@ -44,7 +44,7 @@ def page_of_records(
     if last := before and UsageRecord.objects.filter(record_id=before).only("arrived_at").first():
         older = Q(arrived_at__lt=last.arrived_at) | Q(arrived_at=last.arrived_at, record_id__lt=before)
         records = records.filter(older)
-    found = list(records[: size + 1])
+    found = list(records.order_by("-arrived_at", "-record_id")[: size + 1])
     return found[:size], len(found) > size
 
 

@@ -2,7 +2,17 @@
 
 LEVELS = {
     "ok": ("ready", "online", "active", "completed"),
-    "warning": ("joining", "pending", "starting", "warming", "draining", "degraded", "client_left", "refused", "rejected"),
+    "warning": (
+        "joining",
+        "pending",
+        "starting",
+        "warming",
+        "draining",
+        "degraded",
+        "client_left",
+        "refused",
+        "rejected",
+    ),
     "breach": ("failed", "offline"),
 }
 _LEVEL_OF_WORD = {word: level for level, words in LEVELS.items() for word in words}

@@ -23,7 +23,9 @@ def shares_of(weights: Sequence[int]) -> list[Share]:
     return shares
 
 
-def changes_between(names: Mapping[Any, str], before: Mapping[Any, int], after: Mapping[Any, int]) -> list[dict[str, str]]:
+def changes_between(
+    names: Mapping[Any, str], before: Mapping[Any, int], after: Mapping[Any, int]
+) -> list[dict[str, str]]:
     """By version: its share now and afterwards, where the two differ."""
     now, then = _percentages(before, names), _percentages(after, names)
     return [{"label": names[key], "was": now[key], "becomes": then[key]} for key in names if now[key] != then[key]]

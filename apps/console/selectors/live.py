@@ -10,13 +10,13 @@ from typing import Any
 from channels.db import database_sync_to_async
 from django.urls import reverse
 
-from apps.console import frames
-from apps.console.verdict import Condition, DeploymentCondition, NodeCondition, Problem, Verdict, judge
+from apps.console.policies import frames
+from apps.console.policies.verdict import Condition, DeploymentCondition, NodeCondition, Problem, Verdict, judge
 from apps.deployments.models import Deployment, Replica
 from apps.deployments.selectors import list_deployments
 from apps.fleet.models import Node
 from apps.fleet.selectors import list_nodes
-from apps.quotas.selectors import list_slo_profiles
+from apps.quotas.selectors import list_service_classes, list_slo_profiles
 from apps.routing.selectors.status import SnapshotStatus, get_snapshot_status
 from apps.telemetry.policies import NodeFrame, Overview, is_stale, overview_of
 from apps.telemetry.selectors import list_frames, list_series
@@ -38,6 +38,7 @@ class Picture:
     snapshot: SnapshotStatus
     overview: Overview
     ttft_slo: tuple[str, int] | None
+    class_names: list[str]
 
 
 def read_frame(*, now_s: float) -> dict[str, Any]:
@@ -72,12 +73,17 @@ def _read(now_s: float) -> Picture:
         snapshot=get_snapshot_status(),
         overview=overview_of(telemetry, now_s),
         ttft_slo=tightest_ttft_slo(),
+        class_names=[service_class.name for service_class in list_service_classes()],
     )
 
 
 def _values(picture: Picture) -> dict[str, frames.Value]:
     slo_ms = picture.ttft_slo[1] if picture.ttft_slo else None
-    parts = [frames.overview_values(picture.overview, node_count=len(picture.nodes), ttft_slo_ms=slo_ms)]
+    parts = [
+        frames.overview_values(
+            picture.overview, node_count=len(picture.nodes), class_names=picture.class_names, ttft_slo_ms=slo_ms
+        )
+    ]
     parts.append(_snapshot_values(picture.snapshot))
     parts += [_node_values(node, picture) for node in picture.nodes]
     parts += [_deployment_values(deployment, picture) for deployment in picture.deployments]
@@ -85,8 +91,13 @@ def _values(picture: Picture) -> dict[str, frames.Value]:
 
 
 def _snapshot_values(snapshot: SnapshotStatus) -> dict[str, frames.Value]:
-    generation = frames.figure(snapshot.generation, "count", "none has been compiled yet")
-    return {"snapshot": {"text": str(snapshot)}, "snapshot_generation": generation}
+    if snapshot.generation is None:
+        return {"snapshot_context": {"text": "none has been compiled yet"}}
+    reach = f"active on {snapshot.active_count} of {snapshot.gateway_count} gateways"
+    return {
+        "snapshot_generation": {"text": f"generation {snapshot.generation}"},
+        "snapshot_context": {"text": reach},
+    }
 
 
 def _node_values(node: Node, picture: Picture) -> dict[str, frames.Value]:
@@ -187,7 +198,7 @@ def _deployment_condition(deployment: Deployment) -> DeploymentCondition:
 
 def _linked(verdict: Verdict) -> dict[str, Any]:
     problems = [{"level": p.level, "text": p.text, "url": _url_of(p)} for p in verdict.problems]
-    return {"state": verdict.state, "title": verdict.title, "problems": problems}
+    return {"state": verdict.state, "title": verdict.title, "note": verdict.note, "problems": problems}
 
 
 def _url_of(problem: Problem) -> str:
@@ -216,7 +227,12 @@ def read_logs(replicas: Sequence[Replica]) -> list[dict[str, Any]]:
     reports = {report.replica_id: report for frame in list_frames() for report in frame.telemetry.replicas}
     found = [(replica, reports.get(str(replica.pk))) for replica in replicas]
     return [
-        {"node": replica.node, "port": replica.port, "element_id": f"log-{replica.pk}", "text": "\n".join(report.log_tail)}
+        {
+            "node": replica.node,
+            "port": replica.port,
+            "element_id": f"log-{replica.pk}",
+            "text": "\n".join(report.log_tail),
+        }
         for replica, report in found
         if report is not None and report.log_tail
     ]

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from apps.console.measures import ago, measure
+from apps.console.policies.measures import ago, measure
 
 OK = "ok"
 WARNING = "warning"
 BREACH = "breach"
 UNKNOWN = "unknown"
 _RANK = {BREACH: 0, WARNING: 1, UNKNOWN: 2}
+ALL_IS_WELL = "Every node is heard, every deployment has its replicas, every gateway acts on the newest snapshot."
 MANY_UNSENT_RECORDS = 10_000
 START_IS_SLOW_AFTER = timedelta(minutes=10)
 
@@ -28,6 +29,7 @@ class Problem:
 class Verdict:
     state: str
     title: str
+    note: str = ""
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -71,10 +73,10 @@ class Condition:
 def judge(condition: Condition) -> Verdict:
     problems = sorted(_problems(condition), key=lambda problem: _RANK[problem.level])
     if not problems:
-        return Verdict(OK, "All is well")
+        return Verdict(OK, "All is well", ALL_IS_WELL)
     worst = problems[0].level
     noun = "thing needs" if len(problems) == 1 else "things need"
-    return Verdict(worst, f"{len(problems)} {noun} attention", problems)
+    return Verdict(worst, f"{len(problems)} {noun} attention", problems=problems)
 
 
 def _problems(condition: Condition) -> Iterator[Problem]:
@@ -116,7 +118,9 @@ def _deployment_problems(deployment: DeploymentCondition, now: datetime) -> Iter
 def _service_problems(condition: Condition) -> Iterator[Problem]:
     p95, slo = condition.ttft_ms_p95, condition.ttft_slo_ms
     if p95 is not None and slo is not None and p95 > slo:
-        text = f"p95 TTFT is {measure(p95, 'ms')}, last 60 s, over the {measure(slo, 'ms')} that {condition.ttft_slo_name}"
+        text = (
+            f"p95 TTFT is {measure(p95, 'ms')}, last 60 s, over the {measure(slo, 'ms')} that {condition.ttft_slo_name}"
+        )
         yield Problem(WARNING, f"{text} tenants are promised", "requests")
     if condition.failures_per_s:
         yield Problem(WARNING, f"{measure(condition.failures_per_s, 'requests_per_s')} fail or are refused", "requests")

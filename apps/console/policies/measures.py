@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 UNKNOWN = "–"
 _COMPACT_STEPS = ((10**12, "T"), (10**9, "G"), (10**6, "M"))
@@ -44,9 +45,10 @@ def _milliseconds(value: float) -> Measure:
 def _dollars(usd: float | Decimal) -> Measure:
     """Cents where cents say something, else three significant digits; the exact sum on hover."""
     exact = f"${usd:,.12f}"
-    if usd == 0 or abs(usd) >= 0.1:  # noqa: PLR2004 - from ten cents on
+    size = abs(float(usd))
+    if size == 0 or size >= 0.1:  # noqa: PLR2004 - from ten cents on
         return Measure(f"${usd:,.2f}", "", exact)
-    decimals = 2 - math.floor(math.log10(abs(usd)))
+    decimals = 2 - math.floor(math.log10(size))
     return Measure(f"${usd:.{decimals}f}", "", exact)
 
 
@@ -61,7 +63,7 @@ def _seconds(value: float) -> Measure:
     return Measure(_three_digits(value), "s")
 
 
-FORMATS: dict[str, Callable[[float], Measure]] = {
+FORMATS: dict[str, Callable[[Any], Measure]] = {
     "count": _count,
     "tokens": lambda value: _count(value, "tokens"),
     "requests": lambda value: _count(value, "requests"),
@@ -77,7 +79,7 @@ FORMATS: dict[str, Callable[[float], Measure]] = {
 }
 
 
-def measure(value: float, unit: str) -> Measure:
+def measure(value: float | Decimal, unit: str) -> Measure:
     return FORMATS[unit](value)
 
 

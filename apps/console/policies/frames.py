@@ -7,8 +7,8 @@ Keys: a figure's name, or `<entity>.<id>.<figure>`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from apps.console.measures import UNKNOWN, measure
-from apps.console.states import level_of
+from apps.console.policies.measures import UNKNOWN, measure
+from apps.console.policies.states import level_of
 from apps.telemetry.policies import NodeFrame, Overview, SeriesPoint, is_stale
 from workers.contracts.telemetry import AcceleratorReport, ReplicaReport
 
@@ -44,7 +44,9 @@ def total(values: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def overview_values(overview: Overview, *, node_count: int, ttft_slo_ms: int | None) -> dict[str, Value]:
+def overview_values(
+    overview: Overview, *, node_count: int, class_names: Sequence[str], ttft_slo_ms: int | None
+) -> dict[str, Value]:
     tokens_per_s = total([overview.input_tokens_per_s, overview.output_tokens_per_s])
     return {
         "requests_per_s": figure(overview.requests_per_s, "requests_per_s"),
@@ -52,7 +54,7 @@ def overview_values(overview: Overview, *, node_count: int, ttft_slo_ms: int | N
         "running": figure(overview.running_requests, "requests"),
         "running_context": {"text": _sentence("KV blocks used", figure(overview.kv_used_ratio, "ratio", NOT_REPORTED))},
         "queued": figure(overview.queued_requests, "requests"),
-        "queued_context": {"text": _by_class(overview)},
+        "queued_context": {"text": _by_class(overview, class_names)},
         "ttft_p95": figure(overview.ttft_ms_p95, "ms", NO_FIRST_TOKEN),
         "ttft_context": {"text": _ttft_context(overview, ttft_slo_ms)},
         "engines": figure(overview.engines_ready, "count"),
@@ -66,17 +68,17 @@ def _sentence(name: str, value: Value) -> str:
     return f"{name} {value['text']} {value.get('unit', '')}".strip()
 
 
-def _by_class(overview: Overview) -> str:
+def _by_class(overview: Overview, class_names: Sequence[str]) -> str:
+    """In the order in which classes are served."""
     if overview.queued_requests is None:
         return "by class: unknown"
-    parts = [f"{name} {count:,}" for name, count in sorted(overview.queued_by_class.items())]
-    return " · ".join(parts) or "in every class"
+    return " · ".join(f"{name} {overview.queued_by_class.get(name, 0):,}" for name in class_names)
 
 
 def _ttft_context(overview: Overview, ttft_slo_ms: int | None) -> str:
     p50 = figure(overview.ttft_ms_p50, "ms", NO_FIRST_TOKEN)
     slo = figure(ttft_slo_ms, "ms")
-    return f"{_sentence('p50', p50)} · last 60 s · {_sentence('SLO', slo)}"
+    return f"{_sentence('p50', p50)} · {_sentence('SLO', slo)} · 60 s"
 
 
 def _of_total(count: int | None, suffix: str) -> str:
@@ -148,7 +150,8 @@ def history_of(series: Sequence[Sequence[SeriesPoint]]) -> dict[str, Any]:
 
 
 def _combined(points: Sequence[SeriesPoint], name: str) -> float | None:
-    known = [value for point in points if (value := getattr(point, name)) is not None]
+    values: list[float | None] = [getattr(point, name) for point in points]
+    known = [value for value in values if value is not None]
     if not known:
         return None
     return max(known) if name in _WORST_OF else sum(known)
