@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from workers.engines.fake.options import build_parser, engine_options, initial_faults
-from workers.engines.fake.server import FakeServer, start
+from workers.engines.fake.server import FakeServer
 
 FAST = ("--time-scale", "0.05")
 
 
 @asynccontextmanager
-async def fake_engine(*arguments: str) -> AsyncIterator[FakeServer]:
-    """Serves in the running loop, on a free port: `server.port`."""
+async def fake_engine(*arguments: str, exits: list[int] | None = None) -> AsyncIterator[FakeServer]:
+    """Serves in the running loop, on a free port: `server.port`. Where it would end the process it notes that."""
     parsed = build_parser().parse_args([*FAST, *arguments])
-    server = await start(engine_options(parsed), initial_faults(parsed), "127.0.0.1", 0)
+    server = FakeServer(engine_options(parsed), "127.0.0.1", 0, die=([] if exits is None else exits).append)
+    server.engine.set_faults(initial_faults(parsed))
+    await server.open()
     try:
         yield server
     finally:
@@ -52,4 +54,5 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port

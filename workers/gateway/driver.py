@@ -12,11 +12,15 @@ from workers.scheduling.scheduler import Scheduler
 
 
 class Engine(Struct, eq=False):
-    """An endpoint with its connections. `tokens_per_s` is the pace of one request there, learned; 0 is unknown."""
+    """An endpoint with its connections, and what was learned of it.
+
+    `tokens_per_s` is the pace of one request there; 0 is unknown. `fingerprint` is as StreamFilter has it.
+    """
 
     endpoint: Endpoint
     pool: EnginePool
     tokens_per_s: float = 0.0
+    fingerprint: bytes | None = None
 
     def learn_pace(self, output_tokens: int, seconds: float) -> None:
         if output_tokens > 0 and seconds > 0:

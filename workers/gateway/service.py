@@ -85,6 +85,7 @@ class GatewayService:
         """Serves until `stop` is set, then lets streams end for `grace_s`."""
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
+        self.report = self._build_report()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections),

@@ -4,37 +4,62 @@ The engine is always asked for usage. What the client did not ask for is taken o
 those that the engine alone would have sent (shapes: ../shared/data/vllm/samples, kept in tests/data/vllm).
 """
 
+import re
+
 import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
+from workers.gateway.dialects import Dialect
 
 _END = b"\n\n"
+_CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _USAGE_KEY = b',"usage":{'
+_FINISH = b'"finish_reason":"'
 _FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
-_WITHOUT_OUTPUT = (b'"delta":{}}]}', b'"choices":[]}')
+_WITHOUT_OUTPUT = b'"delta":{}}]}'
+_NO_CHOICES = b'"choices":[]'
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class StreamFilter:
-    """Fed with the body's bytes as they come; returns what may go out, always whole events."""
+    """Fed with the body's bytes as they come; returns what may go out, always whole events.
 
-    def __init__(self, *, hide_usage: bool, hide_continuous: bool, rename: tuple[str, str] | None = None) -> None:
-        """`rename` is the model's name (from, to)."""
+    `hide_usage` drops the usage event, `hide_counts` what it counts along in the others. `choices_per_prompt` is
+    the request's `n`; `rename` is the model's name (from, to). `fingerprint` is the engine's
+    `system_fingerprint` as JSON, b"" when it has none, None while that is unknown: vLLM stamps it on events that finish
+    a choice when no usage event follows, and on the usage event otherwise.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        *,
+        hide_usage: bool,
+        hide_counts: bool,
+        rename: tuple[str, str] | None = None,
+        fingerprint: bytes | None = None,
+        choices_per_prompt: int = 1,
+    ) -> None:
+        self._dialect = dialect
         self._hide_usage = hide_usage
-        self._hide_continuous = hide_continuous
+        self._hide_counts = hide_counts
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
+        self._choices_per_prompt = choices_per_prompt
         self._tail = b""
         self._held: list[bytes] = []
-        self._usage = b""
+        self._final_usage = b""
+        self._counts: dict[bytes, bytes] = {}
+        self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
-        self.is_done = False
 
     @property
     def usage(self) -> Usage | None:
-        """The newest that the engine reported."""
-        return decode_usage(self._usage) if self._usage else None
+        """The engine's final word, or what it had reported of every choice when the stream broke off."""
+        if self._final_usage:
+            return decode_usage(self._final_usage)
+        return self._dialect.read_counts(self._counts, self._choices_per_prompt) if self._counts else None
 
     def feed(self, chunk: bytes) -> bytes:
         chunk = self._tail + chunk if self._tail else chunk
@@ -48,8 +73,8 @@ class StreamFilter:
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
-        rest = b"".join([event + _END for event in self._held]) + self._tail
-        self._held, self._tail = [], b""
+        rest = self._release() + self._tail
+        self._tail = b""
         return rest
 
     def finish_whole_events(self) -> bytes:
@@ -63,21 +88,18 @@ class StreamFilter:
 
     def _pass(self, event: bytes) -> bytes:
         if not event.startswith(b"data: {"):
-            return self._pass_mark(event)
-        at = event.rfind(_USAGE_KEY)
+            return self._release() + event + _END
+        if _NO_CHOICES in event:
+            return self._pass_usage_event(event)
+        key = self._dialect.count_key
+        at = event.rfind(key)
         if at >= 0:
-            end = _end_of_object(event, at + len(_USAGE_KEY) - 1)
-            self._usage = event[at + len(_USAGE_KEY) - 1 : end]
-            if b'"choices":[]' in event:
-                return self._pass_usage_event(event)
-            if self._hide_continuous:
+            start = at + len(key) - 1
+            end = _end_of_object(event, start)
+            self._counts[_choice_index(event)] = event[start:end]
+            if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
-
-    def _pass_mark(self, event: bytes) -> bytes:
-        if event == b"data: [DONE]":
-            self.is_done = True
-        return self._release() + event + _END
 
     def _pass_output(self, event: bytes) -> bytes:
         if event.startswith(b'data: {"error"'):
@@ -85,19 +107,25 @@ class StreamFilter:
         elif not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event:
             self.events_with_output += 1
         event = self._renamed(event)
-        if self._hide_usage and b'"finish_reason":"' in event:
+        if not self._hide_usage or (self.fingerprint is None and not self.has_error):
+            return self._pass_or_hold(event)
+        return self._release() + self._stamped(event) + _END
+
+    def _pass_or_hold(self, event: bytes) -> bytes:
+        # While the fingerprint is unknown, which is during an engine's first stream, all from the first finish on waits
+        # for the usage event, which tells.
+        if self._hide_usage and (self._held or _FINISH in event):
             self._held.append(event)
             return b""
-        return self._release() + event + _END
+        return event + _END
 
     def _pass_usage_event(self, event: bytes) -> bytes:
-        if not self._hide_usage:
-            return self._renamed(event) + _END
-        fingerprint = _fingerprint_of(event)
-        if fingerprint and self._held:
-            # vLLM puts it on the last finish event when no usage event follows.
-            self._held[-1] = self._held[-1][:-1] + _FINGERPRINT_KEY + fingerprint + b"}"
-        return self._release()
+        at = event.rfind(_USAGE_KEY)
+        if at >= 0:
+            start = at + len(_USAGE_KEY) - 1
+            self._final_usage = event[start : _end_of_object(event, start)]
+        self.fingerprint = _fingerprint_of(event)
+        return self._release() if self._hide_usage else self._renamed(event) + _END
 
     def _renamed(self, event: bytes) -> bytes:
         return event.replace(self._rename[0], self._rename[1], 1) if self._rename else event
@@ -105,9 +133,32 @@ class StreamFilter:
     def _release(self) -> bytes:
         if not self._held:
             return b""
-        released = b"".join([event + _END for event in self._held])
+        released = b"".join([self._stamped(event) + _END for event in self._held])
         self._held = []
         return released
+
+    def _stamped(self, event: bytes) -> bytes:
+        if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
+            return event
+        return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
+
+
+def add_usage(by_choice: dict[bytes, bytes], choices_per_prompt: int) -> Usage | None:
+    """VLLM's running counts speak of one choice each: its own output, and the input of the prompt it belongs to."""
+    inputs: dict[int, int] = {}
+    output_tokens = 0
+    for index, encoded in by_choice.items():
+        usage = decode_usage(encoded)
+        if usage is None:
+            return None
+        inputs[int(index) // choices_per_prompt] = usage.prompt_tokens or 0
+        output_tokens += usage.completion_tokens or 0
+    return Usage(prompt_tokens=sum(inputs.values()), completion_tokens=output_tokens)
+
+
+def _choice_index(event: bytes) -> bytes:
+    found = _CHOICE_INDEX.search(event)
+    return found[1] if found else b"0"
 
 
 def _end_of_object(event: bytes, start: int) -> int:

@@ -42,6 +42,7 @@ class Scheduler:
         """The endpoint answered to the end; its slot is free again."""
         endpoint = self._release(self._requests.pop(request_id))
         endpoint.failures_in_a_row = 0
+        endpoint.suspended_until = 0.0
         return self._fill(endpoint.version_id, now)
 
     def request_withdrawn(self, request_id: int, now: float) -> list[Command]:

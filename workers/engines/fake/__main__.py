@@ -9,7 +9,7 @@ import sys
 import uvloop
 
 from workers.engines.fake.options import build_parser, engine_options, initial_faults
-from workers.engines.fake.server import start
+from workers.engines.fake.server import FakeServer
 
 log = logging.getLogger("fake-engine")
 
@@ -20,7 +20,10 @@ async def serve(arguments: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     log.info("loading %s, as %s", options.served.name, arguments.profile)
-    server = await start(options, initial_faults(arguments), arguments.host, arguments.port, arguments.load_time_s)
+    server = FakeServer(options, arguments.host, arguments.port)
+    server.engine.set_faults(initial_faults(arguments))
+    await asyncio.sleep(arguments.load_time_s)
+    await server.open()
     log.info("serving on http://%s:%d", arguments.host, server.port)
     await stopped.wait()
     await server.close()

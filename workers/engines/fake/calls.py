@@ -17,6 +17,9 @@ from workers.engines.fake.errors import (
 from workers.engines.fake.fields import Fields
 from workers.engines.fake.words import TokenIds, chat_tokens, split_tokens
 
+_MAX_CHOICES = 1024
+_MAX_LOGPROBS = 20
+
 
 class Served(Struct, frozen=True, kw_only=True):
     """What this engine serves. `task` is "generate" or "embed"."""
@@ -265,21 +268,29 @@ def _check_model(fields: Fields, served: Served) -> None:
 
 
 def _check_ranges(call: GenerationCall, served: Served, top_p: float) -> None:
-    limit = served.max_model_tokens
-    wanted = call.max_tokens
-    if wanted is not None and wanted > limit:
-        message = (
-            f"max_tokens={wanted} cannot be greater than max_model_len={limit}. Please request fewer output tokens."
-        )
-        raise bad_value(message, "max_tokens", wanted)
-    for prompt in call.prompts:
-        if len(prompt) + (wanted or 1) > limit:
-            raise too_long(limit, len(prompt), wanted or 1)
-    if wanted is not None and wanted < 1:
-        raise bad_value(f"max_tokens must be at least 1, got {wanted}.", "max_tokens", wanted)
+    _check_length(call, served.max_model_tokens)
     if call.temperature < 0:
         raise bad_value(f"temperature must be non-negative, got {call.temperature}.", "temperature", call.temperature)
     if not 0 < top_p <= 1:
         raise bad_value(f"top_p must be in (0, 1], got {top_p}.", "top_p", top_p)
     if call.n < 1:
         raise bad_value(f"n must be at least 1, got {call.n}.", "n", call.n)
+    if call.n * len(call.prompts) > _MAX_CHOICES:
+        raise bad_value(f"n must be at most {_MAX_CHOICES}, got {call.n}.", "n", call.n)
+    if not 0 <= (call.top_logprobs or 0) <= _MAX_LOGPROBS:
+        message = (
+            f"Requested sample logprobs of {call.top_logprobs}, which is greater than max allowed: {_MAX_LOGPROBS}"
+        )
+        raise bad_value(message, "logprobs", call.top_logprobs)
+
+
+def _check_length(call: GenerationCall, limit: int) -> None:
+    wanted = call.max_tokens
+    if wanted is not None and wanted > limit:
+        cause = f"max_tokens={wanted} cannot be greater than max_model_len={limit}."
+        raise bad_value(f"{cause} Please request fewer output tokens.", "max_tokens", wanted)
+    for prompt in call.prompts:
+        if len(prompt) + (wanted or 1) > limit:
+            raise too_long(limit, len(prompt), wanted or 1)
+    if wanted is not None and wanted < 1:
+        raise bad_value(f"max_tokens must be at least 1, got {wanted}.", "max_tokens", wanted)

@@ -1,7 +1,6 @@
 """The engine as the HTTP side sees it: takes calls, keeps the ledger, and fails as it is told to."""
 
 import asyncio
-import os
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -44,10 +43,14 @@ Work = Generation | Embedding
 
 
 class FakeEngine:
-    """`wall_clock` gives Unix seconds, for what answers show; time passes by the loop's clock."""
+    """`wall_clock` gives Unix seconds, for what answers show; time passes by the loop's clock. `die` ends all."""
 
     def __init__(
-        self, options: EngineOptions, loop: asyncio.AbstractEventLoop, wall_clock: Callable[[], float]
+        self,
+        options: EngineOptions,
+        loop: asyncio.AbstractEventLoop,
+        wall_clock: Callable[[], float],
+        die: Callable[[int], None],
     ) -> None:
         self.options = options
         self.served = options.served
@@ -62,6 +65,7 @@ class FakeEngine:
         self._clockwork.after_turn = self._crash_if_due
         self._loop = loop
         self._wall_clock = wall_clock
+        self._die = die
         self._error_share = ErrorShare()
         self._crash_at_tokens: int | None = None
         self._stale_metrics: bytes | None = None
@@ -234,8 +238,9 @@ class FakeEngine:
             return
         self._crash_at_tokens = None
         if self.faults.crash_mode == "exit":
-            os._exit(1)
+            self._die(1)
+            return
         self.is_dead = True
         for work in list(self._ledger_numbers):
             work.fail(engine_dead())
-        self._loop.call_later(_SECONDS_FROM_CORE_TO_PROCESS_DEATH, os._exit, 1)
+        self._loop.call_later(_SECONDS_FROM_CORE_TO_PROCESS_DEATH, self._die, 1)

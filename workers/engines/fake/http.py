@@ -1,6 +1,7 @@
 """HTTP/1.1 on a bare asyncio protocol: parses requests, writes answers as uvicorn does, notices who leaves."""
 
 import asyncio
+import logging
 import socket
 import struct
 import uuid
@@ -13,6 +14,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httptools
 from msgspec import Struct, field
+
+log = logging.getLogger("fake-engine")
 
 _MAX_BODY_BYTES = 64 * 1024 * 1024
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -120,6 +123,10 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
+            self.close()
+        except httptools.HttpParserCallbackError:
+            # The parser hides where our own code failed; the cause is what to look at.
+            log.exception("a request could not be answered")
             self.close()
         except httptools.HttpParserError:
             self.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")

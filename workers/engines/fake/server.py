@@ -1,11 +1,12 @@
 """Listens, stops listening when told to, and ends on SIGTERM as vLLM does: at once, open streams cut."""
 
 import asyncio
+import os
 import time
 import uuid
+from collections.abc import Callable
 
 from workers.engines.fake.engine import EngineOptions, FakeEngine
-from workers.engines.fake.faults import Faults
 from workers.engines.fake.http import Connection
 from workers.engines.fake.routes import Routes
 
@@ -13,9 +14,9 @@ _BACKLOG = 4096
 
 
 class FakeServer:
-    def __init__(self, options: EngineOptions, host: str, port: int) -> None:
+    def __init__(self, options: EngineOptions, host: str, port: int, die: Callable[[int], None] = os._exit) -> None:
         loop = asyncio.get_running_loop()
-        self.engine = FakeEngine(options, loop, time.time)
+        self.engine = FakeEngine(options, loop, time.time, die)
         self._host = host
         self._port = port
         self._loop = loop
@@ -54,11 +55,3 @@ class FakeServer:
     async def _open_after(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
         await self.open()
-
-
-async def start(options: EngineOptions, faults: Faults, host: str, port: int, load_time_s: float = 0.0) -> FakeServer:
-    server = FakeServer(options, host, port)
-    server.engine.set_faults(faults)
-    await asyncio.sleep(load_time_s)
-    await server.open()
-    return server

@@ -1,0 +1,249 @@
+"""The fake engine over real sockets: who leaves, what fails, and how much it carries."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from tests.support.fake_engines import fake_engine, fake_engine_process, free_port
+from tests.support.raw_http import call, exchange, request_bytes
+from workers.engines.fake.faults import Faults
+
+pytestmark = pytest.mark.integration
+
+CHAT = "/v1/chat/completions"
+
+
+def chat(words="hello", **fields):
+    return {"messages": [{"role": "user", "content": words}]} | fields
+
+
+def endless(**fields):
+    return chat(max_tokens=4000, ignore_eos=True, stream=True, **fields)
+
+
+async def until(condition, timeout_s=10):
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 the engine has no event for what only tests ask
+            await asyncio.sleep(0.005)
+
+
+async def ledger(server, request_id):
+    response = await call(server.port, "GET", f"/fake/requests?request_id={request_id}")
+    [entry] = response.json()["requests"]
+    return entry
+
+
+def words_of(response):
+    chunks = [event for event in response.events() if event != "[DONE]" and event.get("choices")]
+    return "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks).split()
+
+
+async def test_the_client_can_count_the_tokens_it_was_sent():
+    async with fake_engine() as server:
+        body = chat(max_tokens=70, ignore_eos=True, stream=True, stream_options={"include_usage": True})
+        response = await call(server.port, "POST", CHAT, body, {"X-Request-Id": "r1"})
+        entry = await ledger(server, "r1")
+    usage = response.events()[-2]["usage"]
+    assert len(words_of(response)) == usage["completion_tokens"] == entry["completion_tokens"] == 70
+    assert usage["prompt_tokens"] == entry["prompt_tokens"]
+    assert entry["outcome"] == "length"
+
+
+async def test_a_client_that_leaves_mid_stream_frees_the_engine():
+    async with fake_engine() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_bytes("POST", CHAT, endless(), {"X-Request-Id": "leaver"}))
+        await reader.readuntil(b"finish_reason")
+        writer.close()
+        await until(lambda: server.engine.load == 0)
+        entry = await ledger(server, "leaver")
+        metrics = await call(server.port, "GET", "/metrics")
+    assert entry["outcome"] == "abort"
+    assert 0 < entry["completion_tokens"] < 4000
+    assert server.engine.batch.running_count == server.engine.batch.kv.used == 0
+    assert b'finished_reason="abort",model_name="fake-model"} 1.0' in metrics.body
+
+
+async def test_a_client_that_leaves_while_it_waits_is_never_run():
+    async with fake_engine("--max-num-seqs", "1") as server:
+        running = asyncio.create_task(exchange(server.port, request_bytes("POST", CHAT, endless())))
+        await until(lambda: server.engine.batch.running_count == 1)
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_bytes("POST", CHAT, endless(), {"X-Request-Id": "impatient"}))
+        await until(lambda: server.engine.batch.waiting_count == 1)
+        writer.close()
+        await until(lambda: server.engine.load == 1)
+        entry = await ledger(server, "impatient")
+        running.cancel()
+    assert (entry["outcome"], entry["completion_tokens"]) == ("abort", 0)
+
+
+async def test_stream_headers_go_out_before_the_prompt_is_read():
+    async with fake_engine("--hang") as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_bytes("POST", CHAT, endless()))
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        writer.close()
+    assert head.startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_a_hanging_engine_takes_requests_answers_health_and_moves_on_when_the_fault_ends():
+    async with fake_engine("--hang") as server:
+        answer = asyncio.create_task(call(server.port, "POST", CHAT, chat(max_tokens=3)))
+        await until(lambda: server.engine.load == 1)
+        health = await call(server.port, "GET", "/health")
+        assert server.engine.batch.running_count == 0
+        await call(server.port, "POST", "/fake/faults", {"is_hanging": False})
+        assert (await answer).status == health.status == 200
+
+
+async def test_a_slow_health_check_is_slow_and_nothing_else():
+    async with fake_engine("--health-delay-s", "30") as server:
+        health = asyncio.create_task(call(server.port, "GET", "/health"))
+        assert (await call(server.port, "POST", CHAT, chat(max_tokens=3))).status == 200
+        assert not health.done()
+        health.cancel()
+
+
+async def test_a_share_of_requests_is_answered_500():
+    async with fake_engine("--error-rate", "0.25") as server:
+        statuses = [(await call(server.port, "POST", CHAT, chat(max_tokens=1))).status for _ in range(8)]
+    assert statuses.count(500) == 2
+    assert statuses.count(200) == 6
+
+
+async def test_streams_are_reset_after_so_many_tokens():
+    async with fake_engine("--reset-after-tokens", "5", "--time-scale", "1") as server:
+        with pytest.raises(ConnectionResetError):
+            await exchange(server.port, request_bytes("POST", CHAT, endless(), {"X-Request-Id": "cut"}))
+        entry = await ledger(server, "cut")
+    assert (entry["outcome"], entry["completion_tokens"]) == ("error", 5)
+    assert server.engine.batch.kv.used == 0
+
+
+async def test_a_refusing_engine_refuses_for_so_long_and_opens_again():
+    async with fake_engine() as server:
+        await call(server.port, "POST", "/fake/faults", {"refuse_for_s": 0.3})
+        with pytest.raises(ConnectionRefusedError):
+            await call(server.port, "GET", "/health")
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    assert (await call(server.port, "GET", "/health")).status == 200
+                    break
+                except ConnectionRefusedError:
+                    await asyncio.sleep(0.02)
+
+
+async def test_stale_metrics_stand_still_until_the_fault_ends():
+    async with fake_engine() as server:
+        server.engine.set_faults(Faults(metrics_are_stale=True))
+        before = (await call(server.port, "GET", "/metrics")).body
+        await call(server.port, "POST", CHAT, chat(max_tokens=3))
+        assert (await call(server.port, "GET", "/metrics")).body == before
+        server.engine.set_faults(Faults())
+        assert (await call(server.port, "GET", "/metrics")).body != before
+
+
+@pytest.mark.parametrize("body", [{"hang": True}, {"error_rate": "half"}, {"crash_mode": "loudly"}])
+async def test_an_unknown_fault_is_refused_and_changes_nothing(body):
+    async with fake_engine() as server:
+        refused = await call(server.port, "POST", "/fake/faults", body)
+        faults = await call(server.port, "GET", "/fake/faults")
+    assert refused.status == 422
+    assert faults.json()["error_rate"] == 0.0
+
+
+async def test_an_engine_told_to_crash_ends_after_so_many_tokens():
+    port = free_port()
+    with fake_engine_process(port, "--crash-after-tokens", "20", "--time-scale", "1") as process:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_bytes("POST", CHAT, endless()))
+        assert await asyncio.to_thread(process.wait, 10) == 1
+        writer.close()
+
+
+async def test_an_engine_is_not_there_until_it_has_loaded():
+    port = free_port()
+    with fake_engine_process(port, "--load-time-s", "1") as process:
+        assert (await call(port, "GET", "/health")).status == 200
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+
+
+async def test_a_taken_port_is_named():
+    async with fake_engine() as server:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workers.engines.fake", "--port", str(server.port)),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, stderr = await process.communicate()
+    assert process.returncode == 1
+    assert str(server.port) in stderr.decode()
+
+
+async def test_requests_on_one_connection_are_answered_in_their_order():
+    async with fake_engine() as server:
+        requests = [
+            request_bytes(
+                "POST", CHAT, chat(max_tokens=count), {"Connection": "keep-alive", "X-Request-Id": f"r{count}"}
+            )
+            for count in (40, 1)
+        ]
+        raw = b"".join([*requests, request_bytes("GET", "/version")])
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(raw)
+        answer = await asyncio.wait_for(reader.read(-1), 10)
+        writer.close()
+    assert answer.index(b"chatcmpl-r40") < answer.index(b"chatcmpl-r1") < answer.index(b'{"version"')
+
+
+async def test_bytes_that_are_not_http_are_refused():
+    async with fake_engine() as server:
+        assert (await exchange(server.port, b"GREETINGS\r\n\r\n")).status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"messages": [None, 5, [], {"role": 7}]},
+        {"messages": [{"role": "user", "content": {"deep": [1]}}]},
+        {"messages": [], "stop": [None]},
+        {"messages": [], "logprobs": True, "top_logprobs": "x"},
+        {"messages": [], "logprobs": True, "top_logprobs": 10**9},
+        {"messages": [], "seed": 1e300},
+        {"messages": [], "model": 5},
+        {"messages": [], "n": 10**30},
+    ],
+)
+async def test_odd_bodies_are_no_reason_to_fail(body):
+    async with fake_engine() as server:
+        response = await call(server.port, "POST", CHAT, {"max_tokens": 1} | body)
+        assert response.status < 500
+        assert (await call(server.port, "GET", "/health")).status == 200
+
+
+async def test_five_hundred_streams_at_once_all_get_every_token():
+    body = chat(max_tokens=40, ignore_eos=True, stream=True, stream_options={"include_usage": True})
+    async with fake_engine("--max-num-seqs", "512", "--time-scale", "1") as server:
+        answers = await asyncio.gather(
+            *(exchange(server.port, request_bytes("POST", CHAT, body), timeout_s=60) for _ in range(500))
+        )
+        entries = (await call(server.port, "GET", "/fake/requests")).json()["requests"]
+    assert {len(words_of(answer)) for answer in answers} == {40}
+    assert len(entries) == 500
+    assert sum(entry["completion_tokens"] for entry in entries) == 500 * 40
+    assert server.engine.metrics.generation_tokens_total == 500 * 40
+    assert server.engine.batch.kv.used == 0
+
+
+async def test_completions_with_several_prompts_and_choices_number_them_in_order():
+    async with fake_engine() as server:
+        response = await call(
+            server.port, "POST", "/v1/completions", {"prompt": ["the sky", "grass"], "n": 2, "max_tokens": 4}
+        )
+    answer = json.loads(response.body)
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (3, 16)

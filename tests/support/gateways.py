@@ -1,0 +1,117 @@
+"""A gateway in the test's own loop, with its spool in view."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.support.fake_engines import free_port
+from tests.support.raw_http import RawResponse, call
+from workers.contracts.example import build_snapshot
+from workers.contracts.snapshot import Snapshot
+from workers.contracts.spool import decode_lines, list_segments
+from workers.contracts.usage import UsageRecord
+from workers.gateway.files import SnapshotFile
+from workers.gateway.service import GatewayConfig, GatewayService
+
+KEYS = {"gold": "ty-test-gold", "standard": "ty-test-standard", "batch": "ty-test-batch"}
+
+
+@dataclass
+class RunningGateway:
+    service: GatewayService
+    port: int
+    directory: Path
+    stop: asyncio.Event
+    task: "asyncio.Task[None]"
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, tenant: str = "gold", headers: dict[str, str] | None = None
+    ) -> RawResponse:
+        return await call(self.port, method, path, body, authorised(tenant) | (headers or {}))
+
+    async def chat(self, content: str = "hello there", *, tenant: str = "gold", **fields: Any) -> RawResponse:
+        return await self.call("POST", "/v1/chat/completions", chat_body(content, **fields), tenant=tenant)
+
+    def records(self) -> list[UsageRecord]:
+        found = []
+        for segment in list_segments(self.directory / "spool"):
+            found += decode_lines(segment.read_bytes(), 1_000_000)[0]
+        return found
+
+    async def wait_for_records(self, count: int, timeout_s: float = 10) -> list[UsageRecord]:
+        deadline = time.monotonic() + timeout_s
+        while len(self.records()) < count and time.monotonic() < deadline:  # noqa: ASYNC110 - a file has no event
+            await asyncio.sleep(0.01)
+        return self.records()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        (self.directory / "next.json").write_bytes(msgspec.json.encode(snapshot))
+        (self.directory / "next.json").replace(self.directory / "snapshot.json")
+
+    async def wait_for_generation(self, generation: int, timeout_s: float = 5) -> None:
+        deadline = time.monotonic() + timeout_s
+        while self.service.report.active_generation != generation:
+            assert time.monotonic() < deadline, "the snapshot did not become active"
+            await asyncio.sleep(0.02)
+
+
+def authorised(tenant: str = "gold") -> dict[str, str]:
+    return {"Authorization": f"Bearer {KEYS[tenant]}"}
+
+
+def chat_body(content: str = "hello there", **fields: Any) -> dict[str, Any]:
+    return {"model": "demo-chat", "messages": [{"role": "user", "content": content}], "max_tokens": 8} | fields
+
+
+def snapshot_for(*versions: tuple[str, int, Sequence[int]], **changes: Any) -> Snapshot:
+    """`versions` are (served name, weight, engine ports)."""
+    with_urls = [(name, weight, [f"http://127.0.0.1:{port}" for port in ports]) for name, weight, ports in versions]
+    built = build_snapshot(model="demo-chat", versions=with_urls, keys=KEYS, now=time.time())
+    return msgspec.structs.replace(built, **changes)
+
+
+@asynccontextmanager
+async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) -> AsyncIterator[RunningGateway]:
+    """Stops with the block, and fails if any request is left without its end."""
+    (directory / "snapshot.json").write_bytes(msgspec.json.encode(snapshot))
+    port = free_port()
+    settings: dict[str, Any] = {"host": "127.0.0.1", "gateway_id": "g1", "node_id": "n1", "grace_s": 1.0} | config
+    service = GatewayService(
+        GatewayConfig(port=port, spool=directory / "spool", **settings),
+        SnapshotFile(directory / "snapshot.json", None, keep_last_good=False),
+        None,
+    )
+    stop = asyncio.Event()
+    task = asyncio.create_task(service.run(stop))
+    await _wait_for_port(port, task)
+    gateway = RunningGateway(service, port, directory, stop, task)
+    try:
+        yield gateway
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+    assert service._surface.exchanges == set()
+    assert service._driver.scheduler.running_total() == 0
+    assert service._driver._scheduled == {}
+    for endpoint in service._driver.endpoints:
+        assert service._driver.scheduler.is_idle(endpoint.endpoint_id)
+
+
+async def _wait_for_port(port: int, task: "asyncio.Task[None]") -> None:
+    for _ in range(500):
+        if task.done():
+            task.result()
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            return
+    raise TimeoutError("the gateway does not listen")

@@ -1,0 +1,116 @@
+import pytest
+
+from workers.engines.fake.calls import Served, decode_body, read_chat, read_completion, read_embedding
+from workers.engines.fake.errors import APIError
+from workers.engines.fake.words import TokenIds
+
+pytestmark = pytest.mark.unit
+
+SERVED = Served(name="m", task="generate", max_model_tokens=100)
+MESSAGES = [{"role": "user", "content": "hello there"}]
+
+
+def chat(header=None, **fields):
+    return read_chat({"model": "m", "messages": MESSAGES} | fields, SERVED, header)
+
+
+def completion(**fields):
+    return read_completion({"model": "m"} | fields, SERVED, None, TokenIds())
+
+
+def refusal(call, *arguments, **fields):
+    with pytest.raises(APIError) as caught:
+        call(*arguments, **fields)
+    return caught.value
+
+
+def test_numbers_in_strings_are_read_as_pydantic_reads_them():
+    assert chat(max_tokens="7").max_tokens == 7
+    assert chat(temperature="0.5").temperature == 0.5
+    assert chat(stream="yes").is_stream
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"max_tokens": 1.5}, "body.max_tokens"),
+        ({"n": []}, "body.n"),
+        ({"stream": "perhaps"}, "body.stream"),
+        ({"temperature": {}}, "body.temperature"),
+        ({"messages": "hello"}, "body.messages"),
+        ({"messages": [{"content": "nobody"}]}, "body.messages.0.role"),
+        ({"stop": 5}, "body.stop"),
+        ({"stream_options": 3}, "body.stream_options"),
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named(fields, param):
+    error = refusal(chat, **fields)
+    assert (error.status, error.body["error"]["param"]) == (400, param)
+
+
+def test_all_wrong_fields_are_named_at_once():
+    message = str(refusal(chat, n="many", temperature="hot"))
+    assert message.startswith("2 validation errors:\n")
+
+
+def test_max_completion_tokens_goes_before_max_tokens():
+    assert chat(max_completion_tokens=5, max_tokens=9).max_tokens == 5
+
+
+def test_priority_comes_from_the_body_or_else_from_the_header():
+    assert chat("-3", priority=2).priority == 2
+    assert chat("-3").priority == -3
+    assert chat("urgent").priority == 0
+
+
+def test_a_completion_without_max_tokens_gets_sixteen():
+    assert completion(prompt="once upon a time").max_tokens == 16
+
+
+@pytest.mark.parametrize(
+    ("prompt", "prompts"),
+    [
+        ("two words", [["two", " words"]]),
+        (["one", "two"], [["one"], ["two"]]),
+        ([[0, 1], [0]], 2),
+        ([0, 1, 2], 1),
+    ],
+)
+def test_prompts_are_texts_or_ids_one_or_many(prompt, prompts):
+    read = completion(prompt=prompt).prompts
+    assert read == prompts or len(read) == prompts
+
+
+@pytest.mark.parametrize("prompt", [None, "", [], 5, {}])
+def test_an_empty_prompt_is_refused(prompt):
+    assert refusal(completion, prompt=prompt).status == 400
+
+
+def test_prompt_and_answer_together_may_not_exceed_the_context():
+    error = refusal(completion, prompt="w" + " w" * 59, max_tokens=50)
+    assert "a total of at least 110 tokens" in str(error)
+
+
+@pytest.mark.parametrize("fields", [{"n": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_tokens": 0}, {"stop": [""]}])
+def test_values_out_of_range_are_refused(fields):
+    assert refusal(chat, **fields).status == 400
+
+
+def test_stream_options_need_a_stream():
+    assert "stream=True" in str(refusal(chat, stream_options={"include_usage": True}))
+
+
+@pytest.mark.parametrize("body", [b"[]", b"5", b"null", b"{", b"", b"\xff\xfe{}"])
+def test_a_body_that_is_no_object_is_refused(body):
+    assert refusal(decode_body, body).status == 400
+
+
+def test_an_embedding_needs_input():
+    error = refusal(read_embedding, {"model": "m"}, SERVED, None, TokenIds())
+    assert error.body["error"]["param"] == "body.input"
+
+
+def test_texts_in_content_parts_are_read():
+    parts = [{"type": "text", "text": "hello"}, {"type": "text", "text": "there"}]
+    assert " there" not in chat(messages=[{"role": "user", "content": parts}]).prompts[0]
+    assert len(chat(messages=[{"role": "user", "content": parts}]).prompts[0]) > len(chat(messages=[]).prompts[0])
