@@ -17,7 +17,7 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 def application_of(http: Any) -> Application:
     agent_link = AgentLinkApp()
     console = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
-    routes = [path("ws/agent/", agent_link), path("ws/console/", console)]  # type: ignore[arg-type]  # ASGI applications
+    routes = [path("ws/agent/", agent_link), path("ws/console/", console)]  # type: ignore[arg-type]  # ASGI, not views
     websocket = URLRouter(routes)
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:

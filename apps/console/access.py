@@ -5,11 +5,11 @@ from functools import wraps
 from typing import Any, cast
 
 from django.contrib.auth.decorators import login_required
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponseBase
 
 from apps.common.actors import Actor
-from apps.common.errors import NotAllowedError, NotFoundError
+from apps.common.errors import DomainError, NotAllowedError, NotFoundError
 from apps.tenants.models import User
 from apps.tenants.selectors import actor_of
 
@@ -34,7 +34,7 @@ def operators(actor: Actor) -> bool:
 
 
 def page(allow: Allow) -> Callable[[View], Callable[..., HttpResponseBase]]:
-    """A view for those whom `allow` lets in; what the domain does not find or not allow becomes 404 or 403."""
+    """A view for those whom `allow` lets in; what the domain then refuses becomes 404, 403 or 400."""
 
     def decorate(view: View) -> Callable[..., HttpResponseBase]:
         @login_required
@@ -58,6 +58,8 @@ def _answer(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> Ht
         raise Http404 from error
     except NotAllowedError as error:
         raise PermissionDenied from error
+    except DomainError as error:
+        raise BadRequest(error.message) from error
 
 
 def require(permission: bool) -> None:

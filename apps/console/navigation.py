@@ -56,7 +56,7 @@ BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
     Item("k", "Keys", "key", "keys"),
-    Item("t", "Members and limits", "users", "tenant"),
+    Item("t", "Members", "users", "tenant"),
 )
 SPEND = Group(
     "Spend",

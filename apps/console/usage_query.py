@@ -41,8 +41,13 @@ def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
         tenant_id=read_id(params, "tenant"),
         user_id=read_id(params, "user"),
         key_id=read_id(params, "key"),
-        public_model=params.get("model", ""),
+        public_model=read_text(params, "model"),
     )
+
+
+def read_text(params: QueryDict, name: str) -> str:
+    """Postgres takes no NUL, so nothing that holds one can be found."""
+    return params.get(name, "").replace("\x00", "").strip()
 
 
 def read_id(params: QueryDict, name: str) -> UUID | None:

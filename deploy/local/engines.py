@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pynvml
-
 from deploy.local import pidfiles
 from deploy.local.identity import is_running
 from deploy.local.layout import Layout
@@ -11,18 +9,6 @@ from deploy.local.leftovers import end
 
 # An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
 _GRACE_S = 3.0
-
-
-def has_gpu() -> bool:
-    """Whether NVML, the driver's own library, finds a GPU."""
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return False
-    try:
-        return bool(pynvml.nvmlDeviceGetCount())
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def has_engines(layout: Layout) -> bool:

@@ -12,10 +12,9 @@ from contextlib import contextmanager, suppress
 
 from deploy.local import credentials, logs, programme, readiness
 from deploy.local.configuration import Configuration
-from deploy.local.engines import end_engines, has_engines, has_gpu
+from deploy.local.engines import end_engines, has_engines
 from deploy.local.layout import Layout, write_private
 from deploy.local.leftovers import end_leftovers
-from deploy.local.policies import resolve_engine
 from deploy.local.ports import check_ports
 from deploy.local.processes import ProcessSpec
 from deploy.local.programme import Programme
@@ -23,6 +22,8 @@ from deploy.local.report import demo_content, summary
 from deploy.local.seed import Seed, read_seed
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
+from workers.engines.registry import choose_engine
+from workers.engines.site import count_gpus
 
 _FIRST_ANSWER_LIMIT_S = 600.0
 _ASK_EVERY_S = 0.5
@@ -89,7 +90,7 @@ async def _stop(layout: Layout, supervisor: Supervisor) -> None:
 
 
 async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
-    engine = resolve_engine(configuration.engine, has_gpu=has_gpu())
+    engine = choose_engine(configuration.engine, count_gpus())
     plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
     show(f"Engine: {engine}. Data: {layout.var}")
     await supervisor.run_step(plan.engine_step(engine))

@@ -54,14 +54,13 @@ class Supervisor:
 
     async def _spawn(self, step: StepSpec) -> asyncio.subprocess.Process:
         with self._log_of(step).open("ab") as log:
-            output = None if step.is_shown else log
             return await asyncio.create_subprocess_exec(
                 *step.command,
                 cwd=step.directory,
                 env=dict(step.environment),
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+                stdout=log,
+                stderr=None if step.is_shown else log,
                 start_new_session=True,
             )
 

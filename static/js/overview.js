@@ -3,12 +3,15 @@
   "use strict";
   const verdict = document.getElementById("verdict");
   const title = verdict.querySelector("[data-verdict-title]");
+  const note = verdict.querySelector("[data-verdict-note]");
   const list = verdict.querySelector("[data-verdict-list]");
   let shown = "";
 
   function line(problem) {
     const item = document.createElement("li");
     const link = document.createElement("a");
+    link.className = "state";
+    link.dataset.state = problem.level;
     link.href = problem.url;
     link.textContent = problem.text;
     item.append(link);
@@ -20,6 +23,7 @@
     shown = JSON.stringify(detail.verdict);
     verdict.dataset.state = detail.verdict.state;
     title.textContent = detail.verdict.title;
+    note.textContent = detail.verdict.note;
     list.replaceChildren(...detail.verdict.problems.map(line));
   });
 })();

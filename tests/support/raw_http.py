@@ -20,7 +20,7 @@ class RawResponse:
         return int(self.status_line.split()[1])
 
     def header(self, name: str) -> str | None:
-        return dict(self.headers).get(name)
+        return next((value for key, value in self.headers if key.lower() == name), None)
 
     def json(self) -> Any:
         return json.loads(self.body)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_MODULE_LINES = 400
 IMPURE_MODULES = {"asyncio", "time", "os", "logging", "threading", "socket", "subprocess", "secrets"}
 CLOCKS_AND_DICE = {"now", "utcnow", "today", "uuid1", "uuid4", "uuid7"}
-POLICIES = [*ROOT.glob("apps/*/policies.py"), ROOT / "deploy/local/policies.py"]
+POLICIES = [*ROOT.glob("apps/*/policies.py"), *ROOT.glob("apps/*/policies/*.py"), ROOT / "deploy/local/policies.py"]
 PURE_MODULES = [*ROOT.glob("workers/scheduling/**/*.py"), *POLICIES]
 SERVICES = list(ROOT.glob("apps/*/services.py"))
 

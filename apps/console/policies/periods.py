@@ -9,6 +9,8 @@ from apps.common.errors import InvalidInputError
 DAYS_OF = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
 LABELS = {"today": "Today", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 DEFAULT = "7d"
+EARLIEST = date(2020, 1, 1)
+LATEST = date(2199, 12, 31)
 COMMON_ZONES = (
     "UTC",
     "America/Los_Angeles",
@@ -75,9 +77,12 @@ def period_for(*, name: str, first: str, last: str, zone: ZoneInfo, now: datetim
 
 def _day(text: str) -> date:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as error:
         raise InvalidInputError(f"{text!r} is not a date like 2026-01-31") from error
+    if not EARLIEST <= day <= LATEST:
+        raise InvalidInputError(f"a day lies between {EARLIEST} and {LATEST}")
+    return day
 
 
 def _midnight(day: date, zone: ZoneInfo) -> datetime:

@@ -11,6 +11,7 @@ WARNING = "warning"
 BREACH = "breach"
 UNKNOWN = "unknown"
 _RANK = {BREACH: 0, WARNING: 1, UNKNOWN: 2}
+ALL_IS_WELL = "Every node is heard, every deployment has its replicas, every gateway acts on the newest snapshot."
 MANY_UNSENT_RECORDS = 10_000
 START_IS_SLOW_AFTER = timedelta(minutes=10)
 
@@ -28,6 +29,7 @@ class Problem:
 class Verdict:
     state: str
     title: str
+    note: str = ""
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -71,10 +73,10 @@ class Condition:
 def judge(condition: Condition) -> Verdict:
     problems = sorted(_problems(condition), key=lambda problem: _RANK[problem.level])
     if not problems:
-        return Verdict(OK, "All is well")
+        return Verdict(OK, "All is well", ALL_IS_WELL)
     worst = problems[0].level
     noun = "thing needs" if len(problems) == 1 else "things need"
-    return Verdict(worst, f"{len(problems)} {noun} attention", problems)
+    return Verdict(worst, f"{len(problems)} {noun} attention", problems=problems)
 
 
 def _problems(condition: Condition) -> Iterator[Problem]:

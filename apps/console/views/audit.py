@@ -9,13 +9,13 @@ from apps.audit.models import AuditEntry
 from apps.audit.selectors import page_of_entries
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.rendering import render_page
-from apps.console.usage_query import read_id
+from apps.console.usage_query import read_id, read_text
 
 
 @page(operators)
 @require_GET
 def audit(request: ConsoleRequest) -> HttpResponseBase:
-    search, before = request.GET.get("q", "").strip().replace("\x00", ""), read_id(request.GET, "before")
+    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
     entries, has_more = page_of_entries(search=search, before=before)
     context = {
         "rows": [{"entry": entry, "changes": _changes_of(entry)} for entry in entries],

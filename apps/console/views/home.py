@@ -15,7 +15,7 @@ from apps.console.policies.measures import measure
 from apps.console.policies.periods import Period, period_for, zone_named
 from apps.console.policies.snippets import snippets_for
 from apps.console.rendering import render_page
-from apps.console.usage_query import read_id
+from apps.console.usage_query import read_id, read_text
 from apps.quotas.selectors import find_policy
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
@@ -78,7 +78,7 @@ def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase
 @require_GET
 def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """204 until the usage record of the request has arrived."""
-    key_id, request_id = read_id(request.GET, "key_id"), request.GET.get("request_id", "").replace("\x00", "")
+    key_id, request_id = read_id(request.GET, "key_id"), read_text(request.GET, "request_id")
     if key_id is None:
         raise InvalidInputError("key_id is missing")
     found = find_record_of_request(actor=request.actor, tenant_id=tenant_id, key_id=key_id, request_id=request_id)

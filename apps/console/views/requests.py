@@ -12,7 +12,7 @@ from apps.console.access import ConsoleRequest, everybody, page
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
-from apps.console.usage_query import read_id, read_usage_query
+from apps.console.usage_query import read_id, read_text, read_usage_query
 from apps.deployments.selectors import name_deployments
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
@@ -37,7 +37,7 @@ OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 @require_GET
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
-    outcome, request_id = request.GET.get("outcome", ""), request.GET.get("q", "").strip()
+    outcome, request_id = read_text(request.GET, "outcome"), read_text(request.GET, "q")
     before = read_id(request.GET, "before")
     records, has_more = page_of_records(
         scope=query.scope(request.actor), outcome=outcome, request_id=request_id, before=before

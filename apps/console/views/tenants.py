@@ -18,6 +18,7 @@ from apps.console.forms import MemberForm, PolicyForm, TenantForm
 from apps.console.policies.periods import period_for, zone_named
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import render_page, show_refusal
+from apps.console.usage_query import read_text
 from apps.console.views.keys import key_row
 from apps.quotas.selectors import find_policy, list_policies
 from apps.quotas.services import open_tenant, set_tenant_policy
@@ -33,7 +34,7 @@ KEYS_SHOWN = 8
 
 @page(operators)
 def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
-    search = request.GET.get("q", "").strip()
+    search = read_text(request.GET, "q")
     tenants = [tenant for tenant in list_tenants(actor=request.actor) if search.lower() in tenant.name]
     rows = _tenant_rows(request, tenants, now())
     return render_page(request, "tenants.html", {"rows": rows, "search": search})
