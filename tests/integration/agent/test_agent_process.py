@@ -146,7 +146,7 @@ async def test_nudges_are_taken_from_the_queue_of_the_node(node, tmp_path):
     url = f"redis://127.0.0.1:{port}/0"
     async with control_plane() as plane:
         plane.desired = wanted(spec())
-        with valkey(port, tmp_path), agent(node, plane, TOKENYARD_BROKER_URL=url):
+        with valkey(port, tmp_path), agent(node, plane, TOKENYARD_BROKER_URL=url, DJANGO_SETTINGS_MODULE="none.such"):
             await eventually(lambda: is_ready(plane))
             pid = report(plane).pid
             await asyncio.to_thread(nudge, url, RECONCILE_NOW, [])
