@@ -2,15 +2,36 @@
 
 import asyncio
 import contextlib
+import time
 from typing import Any
 
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
-from apps.console.selectors.live import FRAME_EVERY_S, SharedFrame, read_history
+from apps.console.selectors.live import read_frame, read_history
+from apps.routing.consumers.database import in_database_thread
 
 CLOSE_UNAUTHORISED = 4401
 CLOSE_FORBIDDEN = 4403
+FRAME_EVERY_S = 1.0
+_FRESH_FOR_S = 0.9
+
+
+class SharedFrame:
+    """The newest frame of this process, read again once it is old; one reader at a time, however many look."""
+
+    def __init__(self) -> None:
+        self._frame: dict[str, Any] = {}
+        self._read_at_s = float("-inf")
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> dict[str, Any]:
+        async with self._lock:
+            if time.monotonic() - self._read_at_s >= _FRESH_FOR_S:
+                self._frame = await in_database_thread(read_frame, now_s=time.time())
+                self._read_at_s = time.monotonic()
+            return self._frame
+
+
 _shared_frame = SharedFrame()
 
 
@@ -35,7 +56,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channel
         """The console only listens; whatever a client sends is ignored."""
 
     async def _push(self) -> None:
-        await self.send_json(await database_sync_to_async(read_history, thread_sensitive=False)())
+        await self.send_json(await in_database_thread(read_history))
         while True:
             await self.send_json(await _shared_frame.get())
             await asyncio.sleep(FRAME_EVERY_S)

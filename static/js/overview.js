@@ -10,6 +10,8 @@
   function line(problem) {
     const item = document.createElement("li");
     const link = document.createElement("a");
+    link.className = "state";
+    link.dataset.state = problem.level;
     link.href = problem.url;
     link.textContent = problem.text;
     item.append(link);

@@ -1,13 +1,10 @@
-"""Reads what the live frame is made of. One frame a second per process, however many look."""
+"""Reads what the live frame is made of."""
 
-import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.urls import reverse
 
 from apps.console.policies import frames
@@ -22,7 +19,6 @@ from apps.telemetry.policies import NodeFrame, Overview, is_stale, overview_of
 from apps.telemetry.selectors import list_frames, list_series
 from workers.contracts.telemetry import ReplicaReport
 
-FRAME_EVERY_S = 1.0
 DOWN = {"failed", "unknown"}
 STARTING = {"pending", "starting", "warming"}
 
@@ -204,22 +200,6 @@ def _linked(verdict: Verdict) -> dict[str, Any]:
 def _url_of(problem: Problem) -> str:
     kind, _, identity = problem.about.partition(".")
     return reverse(f"console:{kind}", args=[identity] if identity else [])
-
-
-class SharedFrame:
-    """The newest frame of this process, read again when it is older than a second; one reader at a time."""
-
-    def __init__(self) -> None:
-        self._frame: dict[str, Any] = {}
-        self._read_at = float("-inf")
-        self._lock = asyncio.Lock()
-
-    async def get(self) -> dict[str, Any]:
-        async with self._lock:
-            if time.monotonic() - self._read_at >= FRAME_EVERY_S * 0.9:
-                self._frame = await database_sync_to_async(read_frame, thread_sensitive=False)(now_s=time.time())
-                self._read_at = time.monotonic()
-            return self._frame
 
 
 def read_logs(replicas: Sequence[Replica]) -> list[dict[str, Any]]:

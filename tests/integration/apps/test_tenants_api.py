@@ -6,6 +6,7 @@ from django.utils import timezone
 from apps.common.actors import SYSTEM
 from apps.common.credentials import sha256_of
 from apps.tenants.models import APIKey, Membership
+from apps.tenants.selectors import actor_of
 from apps.tenants.services import create_key, create_service_token, mint_playground_key
 from tests.factories.domain import NOW, PASSWORD
 
@@ -82,8 +83,6 @@ def test_a_playground_key_ends_by_itself_and_stays_out_of_the_list(people, as_us
 
 
 def test_playground_keys_of_one_person_are_bounded(people):
-    from apps.tenants.selectors import actor_of
-
     actor = actor_of(people.teammate)
     for _ in range(8):
         mint_playground_key(actor=actor, tenant=people.tenant, now=NOW)

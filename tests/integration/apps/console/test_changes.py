@@ -75,7 +75,9 @@ def test_a_key_belongs_to_whom_made_it_and_ends_when_said(yard, open_as):
     assert (key.expires_at - key.created_at).days == 7
 
 
-@pytest.mark.parametrize("form", [{"name": ""}, {"name": "x" * 500}, {"name": "a", "model": "no-such"}, {"name": "\x00"}])
+@pytest.mark.parametrize(
+    "form", [{"name": ""}, {"name": "x" * 500}, {"name": "a", "model": "no-such"}, {"name": "\x00"}]
+)
 def test_a_key_that_cannot_be_is_explained_beside_the_field(form, yard, open_as):
     response = open_as("owner").post(address("keys", yard), {"model": "", "lifetime_s": ""} | form)
     assert response.status_code == 200
@@ -107,7 +109,8 @@ def test_a_new_tenant_has_its_policy_from_the_start(yard, open_as):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"name": "gold"}, {"name": "No Slug"}, {"weight": "-1"}, {"weight": "nan"}, {"max_queued_requests": 10**12}]
+    "changes",
+    [{"name": "gold"}, {"name": "No Slug"}, {"weight": "-1"}, {"weight": "nan"}, {"max_queued_requests": 10**12}],
 )
 def test_a_tenant_that_cannot_be_is_explained(changes, yard, open_as):
     response = open_as("operator").post(address("tenant_create", yard), new_tenant(**changes))

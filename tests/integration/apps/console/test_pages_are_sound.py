@@ -46,7 +46,14 @@ def test_a_page_says_its_title_once_and_is_never_cached(name, yard, open_as):
 
 @pytest.mark.parametrize(
     "query",
-    ["tz=Mars", "tenant=x", "user=%00", "key=1", "first=0001-01-01&last=0001-01-02", "first=2026-01-02&last=2026-01-01"],
+    [
+        "tz=Mars",
+        "tenant=x",
+        "user=%00",
+        "key=1",
+        "first=0001-01-01&last=0001-01-02",
+        "first=2026-01-02&last=2026-01-01",
+    ],
 )
 @pytest.mark.parametrize("name", ["usage", "usage_csv", "requests"])
 def test_a_damaged_address_is_refused_in_words(name, query, yard, open_as):

@@ -77,7 +77,9 @@ def test_a_page_opens_for_whom_it_is(name, actor, status, yard, open_as):
     assert open_as(actor).get(address(name, yard), QUERY.get(name)).status_code == status
 
 
-@pytest.mark.parametrize(("name", "actor", "status"), by_actor({name: statuses for name, (_, statuses) in POST.items()}))
+@pytest.mark.parametrize(
+    ("name", "actor", "status"), by_actor({name: statuses for name, (_, statuses) in POST.items()})
+)
 def test_an_action_is_taken_for_whom_it_is(name, actor, status, yard, open_as):
     assert open_as(actor).post(address(name, yard), POST[name][0]).status_code == status
 

@@ -23,7 +23,10 @@ def test_the_highest_day_fills_the_chart_and_the_others_are_in_proportion():
 def test_models_are_stacked_the_dearest_at_the_bottom():
     values = {(MONDAY, "embed"): Decimal(1), (MONDAY, "chat"): Decimal(3)}
     (column,) = stack_by_day([MONDAY], values).columns
-    assert [(block.name, block.y, block.height) for block in column.blocks] == [("chat", 25.0, 75.0), ("embed", 0.0, 25.0)]
+    assert [(block.name, block.y, block.height) for block in column.blocks] == [
+        ("chat", 25.0, 75.0),
+        ("embed", 0.0, 25.0),
+    ]
 
 
 def test_more_models_than_colours_share_the_last_one():

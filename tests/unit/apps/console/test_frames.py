@@ -30,7 +30,10 @@ def frame(age_s=0.0):
 
 
 def test_what_is_not_known_is_a_dash_with_its_reason_never_zero():
-    assert figure(None, "ms", "no first token in the last 60 s") == {"text": "–", "title": "no first token in the last 60 s"}
+    assert figure(None, "ms", "no first token in the last 60 s") == {
+        "text": "–",
+        "title": "no first token in the last 60 s",
+    }
     assert figure(0, "ms")["text"] == "0"
 
 
@@ -80,7 +83,8 @@ def test_nodes_share_one_clock_in_the_history():
 
 
 @pytest.mark.parametrize(
-    ("word", "level"), [("ready", "ok"), ("draining", "warning"), ("failed", "breach"), ("unknown", "unknown"), ("?", "unknown")]
+    ("word", "level"),
+    [("ready", "ok"), ("draining", "warning"), ("failed", "breach"), ("unknown", "unknown"), ("?", "unknown")],
 )
 def test_a_word_nobody_knows_is_unknown(word, level):
     assert level_of(word) == level

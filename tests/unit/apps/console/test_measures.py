@@ -36,7 +36,8 @@ def test_what_is_rounded_away_is_there_on_hover():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(2, "just now"), (42, "42 s ago"), (180, "3 min ago"), (7300, "2 h ago"), (-86_400 * 7, "in 7 d")]
+    ("seconds", "said"),
+    [(2, "just now"), (42, "42 s ago"), (180, "3 min ago"), (7300, "2 h ago"), (-86_400 * 7, "in 7 d")],
 )
 def test_an_age_is_said_in_its_largest_unit(seconds, said):
     assert ago(timedelta(seconds=seconds)) == said
