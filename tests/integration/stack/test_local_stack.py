@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import pidfiles
-from deploy.local.identity import ProcessIdentity, identify, is_running
+from workers.agent.identity import ProcessIdentity, identify, is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
