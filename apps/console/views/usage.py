@@ -1,12 +1,9 @@
 """What was used and what it cost, by whatever it is made of, down to the records."""
 
-import csv
-from collections.abc import Iterable
 from decimal import Decimal
-from io import StringIO
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponseBase
 from django.utils.timezone import now
 
 from apps.console.access import ConsoleRequest, everybody, page
@@ -22,7 +19,6 @@ GROUP_LABELS = {"model": "Model", "version": "Version", "user": "User", "key": "
 ALL_GROUP_LABELS = {"tenant": "Tenant", **GROUP_LABELS}
 # What one click on a row of a group leads to: the same page, narrowed to that row, by the next finer group.
 FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
-TOTALS = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
 
 
 @page(everybody)
@@ -43,20 +39,10 @@ def usage(request: ConsoleRequest) -> HttpResponseBase:
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
         "narrowed": _narrowed(query),
+        "csv_url": f"/api/v1/usage/report.csv?{query.as_api_query(group_by=_csv_groups(group))}",
         "sees_all": has_every_tenant(request.actor),
     }
     return render_page(request, "usage.html", context)
-
-
-@page(everybody)
-def usage_csv(request: ConsoleRequest) -> HttpResponseBase:
-    query, group = read_usage_query(request.GET, now=now()), _group(request)
-    groups = list(dict.fromkeys(["day", group]))
-    rows = report_usage(scope=query.scope(request.actor), group_by=groups, zone=query.period.zone)
-    response = HttpResponse(_csv(rows, group), content_type="text/csv; charset=utf-8")
-    name = f"usage-{query.period.first_day}-{query.period.last_day}-by-{group}.csv"
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
 
 
 def _groups(request: ConsoleRequest) -> dict[str, str]:
@@ -67,6 +53,10 @@ def _group(request: ConsoleRequest) -> str:
     groups = _groups(request)
     asked = request.GET.get("by", "")
     return asked if asked in groups else next(iter(groups))
+
+
+def _csv_groups(group: str) -> str:
+    return ",".join(dict.fromkeys(["day", group]))
 
 
 def _ranked(rows: list[UsageRow], group: str) -> list[UsageRow]:
@@ -105,20 +95,3 @@ def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
     if query.public_model:
         shown.append({"param": "model", "label": f"model {query.public_model}"})
     return shown
-
-
-def _csv(rows: Iterable[UsageRow], group: str) -> str:
-    output = StringIO()
-    writer = csv.writer(output)
-    named = [] if group == "day" else [f"{group}_id", group]
-    writer.writerow(["day", *named, *TOTALS])
-    for row in rows:
-        cells = [] if group == "day" else [row.ids[group], row.names[group]]
-        writer.writerow([_plain(cell) for cell in (row.day, *cells, *(getattr(row, name) for name in TOTALS))])
-    return output.getvalue()
-
-
-def _plain(cell: Any) -> str:
-    """A spreadsheet takes a leading =, +, - or @ for a formula; names come from people."""
-    text = f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t"} else text
