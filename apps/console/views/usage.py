@@ -17,6 +17,14 @@ from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
 
 GROUP_LABELS = {"model": "Model", "version": "Version", "user": "User", "key": "Key", "day": "Day"}
 ALL_GROUP_LABELS = {"tenant": "Tenant", **GROUP_LABELS}
+SORTS = {
+    "request_count": "Requests",
+    "unsuccessful_count": "Not completed",
+    "input_tokens": "Input tokens",
+    "cached_input_tokens": "Cached",
+    "output_tokens": "Output tokens",
+    "cost_usd": "Cost",
+}
 # What one click on a row of a group leads to: the same page, narrowed to that row, by the next finer group.
 FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
 
@@ -25,13 +33,16 @@ FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
 def usage(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     scope, group = query.scope(request.actor), _group(request)
+    sort = _sort(request, group)
     rows = report_usage(scope=scope, group_by=[group], zone=query.period.zone)
     context = {
         "query": query,
         "group": group,
         "groups": _groups(request),
         "group_label": ALL_GROUP_LABELS[group],
-        "rows": [_shown(row, group) for row in _ranked(rows, group)],
+        "rows": [_shown(row, group) for row in _ranked(rows, sort)],
+        "sort": sort,
+        "sorts": SORTS,
         "totals": sum_usage(scope=scope),
         "before": sum_usage(scope=query.scope(request.actor, query.period.before)),
         "chart": _chart(request, query),
@@ -59,10 +70,16 @@ def _csv_groups(group: str) -> str:
     return ",".join(dict.fromkeys(["day", group]))
 
 
-def _ranked(rows: list[UsageRow], group: str) -> list[UsageRow]:
-    if group == "day":
-        return sorted(rows, key=lambda row: str(row.day), reverse=True)
-    return sorted(rows, key=lambda row: (-row.cost_usd, -row.request_count))
+def _sort(request: ConsoleRequest, group: str) -> str:
+    """Days are read in order, everything else by what it costs, unless the reader chose a column."""
+    asked = request.GET.get("sort", "")
+    return asked if asked in SORTS else "day" if group == "day" else "cost_usd"
+
+
+def _ranked(rows: list[UsageRow], sort: str) -> list[UsageRow]:
+    """Biggest first; equals by name, so that the order stands still."""
+    named = sorted(rows, key=lambda row: sorted(row.names.items()))
+    return sorted(named, key=lambda row: getattr(row, sort), reverse=True)
 
 
 def _shown(row: UsageRow, group: str) -> dict[str, Any]:

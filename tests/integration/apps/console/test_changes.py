@@ -10,7 +10,7 @@ from apps.audit.models import AuditEntry
 from apps.routing.models import RouteTarget
 from apps.tenants.models import APIKey, Membership, Tenant
 from apps.usage.services.ingest import ingest_records
-from tests.factories.domain import NOW
+from tests.factories.domain import NOW, make_member
 from tests.factories.usage import make_record
 from tests.integration.apps.console.test_who_may_open_what import address
 
@@ -141,6 +141,18 @@ def test_the_csv_behind_the_button_and_the_page_agree_to_the_last_digit(who, yar
     assert [row["user"] for row in rows] == ["owner"]
     assert sum(int(row["output_tokens"]) for row in rows) == page["totals"].output_tokens == yard.record.output_tokens
     assert sum(Decimal(row["cost_usd"]) for row in rows) == page["totals"].cost_usd
+
+
+@pytest.mark.parametrize(
+    ("sort", "first"), [("output_tokens", "chatty"), ("request_count", "owner"), ("nonsense", "owner")]
+)
+def test_a_column_that_is_clicked_comes_first(sort, first, yard, open_as):
+    chatty = make_member(yard.people.tenant, "chatty")
+    facts = {"tenant_id": str(yard.people.tenant.pk), "user_id": str(chatty.pk), "output_tokens": 500}
+    busy = {"tenant_id": str(yard.people.tenant.pk), "user_id": str(yard.people.owner.pk), "cost_pico_usd": 9}
+    ingest_records(records=[make_record(**facts), make_record(**busy)], node_id=yard.node.pk, now=NOW)
+    path = address("usage", yard) + f"?first=2026-11-29&last=2026-11-29&by=user&sort={sort}"
+    assert open_as("owner").get(path).context["rows"][0]["name"] == first
 
 
 def test_the_csv_of_requests_holds_the_requests_of_the_page(yard, open_as):
