@@ -51,12 +51,17 @@ class EngineReading(Struct, frozen=True, kw_only=True):
 
 
 class EngineAdapter(Protocol):
-    """Stateless. `plan` raises SpecRefusedError; nothing else raises on what an engine answers."""
+    """Stateless. `plan` raises SpecRefusedError; nothing else raises on what an engine answers.
+
+    `is_available` says whether this node can start such engines now.
+    """
 
     name: str
     reports_continuous_usage: bool
     health_path: str
     metrics_path: str
+
+    def is_available(self) -> bool: ...
 
     def plan(self, spec: ReplicaSpec) -> LaunchPlan: ...
 

@@ -1,5 +1,7 @@
 """The engines there are, by name."""
 
+from collections.abc import Mapping
+
 from workers.engines.fake.adapter import FakeAdapter
 from workers.engines.interface import EngineAdapter, SpecRefusedError
 from workers.engines.llamacpp.adapter import LlamaCppAdapter
@@ -15,7 +17,7 @@ def build_adapters(site: Site) -> dict[str, EngineAdapter]:
     return {adapter.name: adapter for adapter in adapters}
 
 
-def get_adapter(adapters: dict[str, EngineAdapter], name: str) -> EngineAdapter:
+def get_adapter(adapters: Mapping[str, EngineAdapter], name: str) -> EngineAdapter:
     """Raises SpecRefusedError for a name there is not."""
     if name not in adapters:
         raise SpecRefusedError(f"no engine {name!r}; there are: {', '.join(adapters)}")

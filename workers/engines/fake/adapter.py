@@ -38,6 +38,9 @@ class FakeAdapter:
     def __init__(self, site: Site) -> None:
         self._python = site.python
 
+    def is_available(self) -> bool:
+        return True
+
     def plan(self, spec: ReplicaSpec) -> LaunchPlan:
         if spec.task not in ("generate", "embed"):
             raise SpecRefusedError(f"the fake engine does not do {spec.task!r}")

@@ -5,7 +5,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from workers.contracts.desired import ReplicaSpec
-from workers.engines.environments.locate import package_file, python_of, require_environment
+from workers.engines.environments.locate import (
+    environment_path,
+    is_complete,
+    package_file,
+    python_of,
+    require_environment,
+)
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF
 from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
 from workers.engines.metrics_text import as_count, sum_by_name
@@ -44,6 +50,9 @@ class LlamaCppAdapter:
 
     def __init__(self, site: Site) -> None:
         self._cache = site.cache
+
+    def is_available(self) -> bool:
+        return is_complete(environment_path(LLAMACPP, self._cache))
 
     def plan(self, spec: ReplicaSpec) -> LaunchPlan:
         settings = read_settings(spec, LlamaCppSettings)

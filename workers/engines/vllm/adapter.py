@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from workers.contracts.desired import ReplicaSpec
-from workers.engines.environments.locate import python_of, require_environment
+from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
 from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
 from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
 from workers.engines.settings import read_settings
@@ -42,10 +42,14 @@ class VLLMAdapter:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._has_gpu = site.gpu_count > 0
+        self._recipe = vllm_recipe(has_gpu=self._has_gpu)
+
+    def is_available(self) -> bool:
+        return is_complete(environment_path(self._recipe, self._site.cache))
 
     def plan(self, spec: ReplicaSpec) -> LaunchPlan:
         settings = read_settings(spec, VLLMSettings)
-        environment = require_environment(vllm_recipe(has_gpu=self._has_gpu), self._site.cache)
+        environment = require_environment(self._recipe, self._site.cache)
         argv = [
             str(python_of(environment)),
             *("-m", "vllm.entrypoints.openai.api_server"),
