@@ -239,6 +239,17 @@ async def test_five_hundred_streams_at_once_all_get_every_token():
     assert server.engine.batch.kv.used == 0
 
 
+async def test_running_usage_of_a_completion_has_three_counts_and_counts_up():
+    """As seen from vLLM 0.32 on the CPU; a chat has a fourth key."""
+    body = {"prompt": "hi", "max_tokens": 3, "stream": True, "stream_options": {"continuous_usage_stats": True}}
+    async with fake_engine("--time-scale", "3") as server:
+        response = await call(server.port, "POST", "/v1/completions", body)
+    usages = [event["usage"] for event in response.events() if event != "[DONE]"]
+    assert usages == [
+        {"prompt_tokens": 1, "total_tokens": 1 + count, "completion_tokens": count} for count in (1, 2, 3)
+    ]
+
+
 async def test_completions_with_several_prompts_and_choices_number_them_in_order():
     async with fake_engine() as server:
         response = await call(
