@@ -8,7 +8,7 @@ from tests.support.html import Page
 
 pytestmark = pytest.mark.integration
 
-NOT_PAGES = {"home", "palette", "usage_csv", "playground_record"}
+NOT_PAGES = {"home", "palette", "playground_record"}
 PAGES = sorted(set(GET) - NOT_PAGES)
 PARTS = {"requests_newer"}
 
@@ -55,7 +55,7 @@ def test_a_page_says_its_title_once_and_is_never_cached(name, yard, open_as):
         "first=2026-01-02&last=2026-01-01",
     ],
 )
-@pytest.mark.parametrize("name", ["usage", "usage_csv", "requests"])
+@pytest.mark.parametrize("name", ["usage", "requests"])
 def test_a_damaged_address_is_refused_in_words(name, query, yard, open_as):
     response = open_as("operator").get(f"{address(name, yard)}?{query}")
     assert response.status_code == 400
