@@ -247,3 +247,13 @@ async def test_completions_with_several_prompts_and_choices_number_them_in_order
     answer = json.loads(response.body)
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
     assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (3, 16)
+
+
+def test_no_event_comes_without_a_token_at_the_pace_of_a_real_engine():
+    """In a process of its own, whose loop's timers ring to the millisecond only."""
+    port = free_port()
+    body = {"model": "fake-model", "messages": [{"role": "user", "content": "x"}], "stream": True, "max_tokens": 20}
+    with fake_engine_process(port, "--time-scale", "1"):
+        answer = asyncio.run(call(port, "POST", "/v1/chat/completions", body | {"ignore_eos": True}))
+    deltas = [event["choices"][0]["delta"] for event in answer.events() if event != "[DONE]"]
+    assert [delta for delta in deltas if not delta["content"]] == [{"role": "assistant", "content": ""}]
