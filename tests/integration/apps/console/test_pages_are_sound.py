@@ -26,7 +26,7 @@ def test_a_page_holds_no_inline_code_and_fetches_nothing_from_elsewhere(name, ya
     assert page.problems == []
     assert len(page.ids) == len(set(page.ids))
     directives = dict(part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";"))
-    assert directives["script-src"] == "'self'"
+    assert directives["script-src"] == directives["style-src"] == "'self'"
 
 
 @pytest.mark.parametrize("name", PAGES)
