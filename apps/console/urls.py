@@ -33,7 +33,6 @@ urlpatterns = [
     path("tenants/<uuid:tenant_id>/playground/key/", home.playground_key, name="playground_key"),
     path("tenants/<uuid:tenant_id>/playground/record/", home.playground_record, name="playground_record"),
     path("usage/", usage.usage, name="usage"),
-    path("usage/export.csv", usage.usage_csv, name="usage_csv"),
     path("requests/", requests.requests, name="requests"),
     path("requests/newer/", requests.requests_newer, name="requests_newer"),
     path("requests/<uuid:record_id>/", requests.record, name="record"),

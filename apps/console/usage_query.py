@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import QueryDict
@@ -31,6 +32,20 @@ class UsageQuery:
             key_id=self.key_id,
             public_model=self.public_model,
         )
+
+    def as_api_query(self, **more: str) -> str:
+        """The same question to the REST API, as a query string."""
+        asked = {
+            "zone": self.period.zone.key,
+            "start": self.period.start.isoformat(),
+            "end": self.period.end.isoformat(),
+            "tenant": self.tenant_id,
+            "user": self.user_id,
+            "key": self.key_id,
+            "model": self.public_model,
+            **more,
+        }
+        return urlencode({name: value for name, value in asked.items() if value})
 
 
 def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:

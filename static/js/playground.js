@@ -20,6 +20,7 @@
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const messages = [];
   let key = null;
+  let minting = null;
   let running = null;
 
   async function ask(url, options = {}) {
@@ -29,10 +30,15 @@
     return response;
   }
 
+  async function mint() {
+    const minted = await (await ask(root.dataset.keyUrl, { method: "POST" })).json();
+    key = { ...minted, mintedAt: Date.now() };
+  }
+
   async function freshKey() {
     if (!key || key.expires_at < Date.now() / 1000 + KEY_SPARE_S) {
-      key = await (await ask(root.dataset.keyUrl, { method: "POST" })).json();
-      key.mintedAt = Date.now();
+      minting ||= mint().finally(() => (minting = null));
+      await minting;
     }
     return key;
   }
@@ -74,13 +80,14 @@
     };
     for (;;) {
       const { secret, mintedAt } = await freshKey();
+      const startedAt = performance.now();
       const response = await fetch(`${root.dataset.gatewayUrl}/v1/chat/completions`, {
         method: "POST",
         headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" },
         body: JSON.stringify(body),
         signal,
       });
-      if (response.status !== 401 || Date.now() - mintedAt > KEY_ARRIVES_WITHIN_MS) return response;
+      if (response.status !== 401 || Date.now() - mintedAt > KEY_ARRIVES_WITHIN_MS) return { response, startedAt };
       await pause(KEY_RETRY_MS);
     }
   }
@@ -162,8 +169,7 @@
     running = new AbortController();
     let requestId = "";
     try {
-      const startedAt = performance.now();
-      const response = await open(running.signal);
+      const { response, startedAt } = await open(running.signal);
       if (!response.ok) throw await refusal(response);
       requestId = response.headers.get("x-request-id") || "";
       requestId = await receive(response, answer, startedAt);
@@ -210,6 +216,8 @@
     else setFigure("cost", "–");
   });
 
+  // Asked for while the first words are typed, the key has reached the gateway by the time they are sent.
+  prompt.addEventListener("input", () => freshKey().catch(() => {}), { once: true });
   prompt.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

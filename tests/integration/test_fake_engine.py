@@ -317,3 +317,13 @@ async def test_a_preempted_request_counts_its_prompt_once():
         answer.json()["usage"]["prompt_tokens"] for answer in answers
     )
     assert [len(answer.json()["choices"][0]["message"]["content"].split()) for answer in answers] == [150, 150]
+
+
+def test_no_event_comes_without_a_token_at_the_pace_of_a_real_engine():
+    """In a process of its own, whose loop's timers ring to the millisecond only."""
+    port = free_port()
+    body = {"model": "fake-model", "messages": [{"role": "user", "content": "x"}], "stream": True, "max_tokens": 20}
+    with fake_engine_process(port, "--time-scale", "1"):
+        answer = asyncio.run(call(port, "POST", "/v1/chat/completions", body | {"ignore_eos": True}))
+    deltas = [event["choices"][0]["delta"] for event in answer.events() if event != "[DONE]"]
+    assert [delta for delta in deltas if not delta["content"]] == [{"role": "assistant", "content": ""}]

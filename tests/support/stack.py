@@ -60,16 +60,17 @@ class Stack:
     @contextmanager
     def up(self) -> Iterator[subprocess.Popen[str]]:
         """In the foreground, from before it is ready; stopped at the end with Ctrl-C's signal if it still runs."""
-        supervisor = subprocess.Popen(
-            [sys.executable, "-m", "deploy.local", "up"],
-            cwd=ROOT,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=(self.var / "terminal").open("a"),
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - started before any thread of ours
-        )
+        with (self.var / "terminal").open("a") as terminal:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-m", "deploy.local", "up"],
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=terminal,
+                stderr=terminal,
+                text=True,
+                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - started before any thread of ours
+            )
         try:
             yield supervisor
         finally:

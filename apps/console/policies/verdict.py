@@ -52,6 +52,7 @@ class DeploymentCondition:
     ready: int
     failed_detail: str
     is_starting: bool
+    public_names: Sequence[str]
     changed_at: datetime | None
 
 
@@ -107,6 +108,8 @@ def _deployment_problems(deployment: DeploymentCondition, now: datetime) -> Iter
     about = f"deployment.{deployment.deployment_id}"
     since = f" since {ago(now - deployment.changed_at).removesuffix(' ago')}" if deployment.changed_at else ""
     count = f"{deployment.ready} of {deployment.wanted} replicas ready"
+    if deployment.public_names:
+        count = f"{count}, for those who ask for {', '.join(deployment.public_names)}"
     if deployment.failed_detail:
         yield Problem(BREACH, f"{deployment.name}: {count}{since}: {deployment.failed_detail}", about)
     elif deployment.ready < deployment.wanted:

@@ -14,9 +14,11 @@ from apps.deployments.selectors import list_deployments
 from apps.fleet.models import Node
 from apps.fleet.selectors import list_nodes
 from apps.quotas.selectors import list_service_classes, list_slo_profiles
+from apps.routing.models import Route
+from apps.routing.selectors.routes import list_routes
 from apps.routing.selectors.status import SnapshotStatus, get_snapshot_status
 from apps.telemetry.policies import NodeFrame, Overview, is_stale, overview_of
-from apps.telemetry.selectors import list_frames, list_series
+from apps.telemetry.selectors import list_frames, list_recent_points, list_series
 from workers.contracts.telemetry import ReplicaReport
 
 DOWN = {"failed", "unknown"}
@@ -35,6 +37,15 @@ class Picture:
     overview: Overview
     ttft_slo: tuple[str, int] | None
     class_names: list[str]
+    routes: Sequence[Route]
+
+    def names_of(self, deployment: Deployment) -> list[str]:
+        """The public names that lead to it."""
+        return [
+            route.public_name
+            for route in self.routes
+            if any(target.version_id == deployment.version_id and target.weight for target in route.targets.all())
+        ]
 
 
 def read_frame(*, now_s: float) -> dict[str, Any]:
@@ -61,14 +72,17 @@ def tightest_ttft_slo() -> tuple[str, int] | None:
 
 def _read(now_s: float) -> Picture:
     telemetry = list_frames()
+    nodes = list(list_nodes())
+    recent = frames.history_of(list_recent_points([node.pk for node in nodes], count=frames.MEAN_OVER_S))
     return Picture(
         now_s=now_s,
-        nodes=list(list_nodes()),
+        nodes=nodes,
         deployments=list(list_deployments()),
         telemetry={frame.telemetry.node_id: frame for frame in telemetry},
         snapshot=get_snapshot_status(),
-        overview=overview_of(telemetry, now_s),
+        overview=frames.smoothed(overview_of(telemetry, now_s), recent),
         ttft_slo=tightest_ttft_slo(),
+        routes=list(list_routes()),
         class_names=[service_class.name for service_class in list_service_classes()],
     )
 
@@ -154,7 +168,7 @@ def _condition(picture: Picture) -> Condition:
     return Condition(
         now=datetime.fromtimestamp(picture.now_s, UTC),
         nodes=[_node_condition(node, picture, gateways.get(str(node.pk))) for node in picture.nodes],
-        deployments=[_deployment_condition(deployment) for deployment in picture.deployments],
+        deployments=[_deployment_condition(each, picture.names_of(each)) for each in picture.deployments],
         generation=picture.snapshot.generation,
         ttft_ms_p95=picture.overview.ttft_ms_p95,
         ttft_slo_ms=slo_ms,
@@ -177,7 +191,7 @@ def _node_condition(node: Node, picture: Picture, gateway: Any) -> NodeCondition
     )
 
 
-def _deployment_condition(deployment: Deployment) -> DeploymentCondition:
+def _deployment_condition(deployment: Deployment, names: Sequence[str]) -> DeploymentCondition:
     replicas = [replica for replica in deployment.replicas.all() if not replica.is_draining]
     changes = [replica.state_changed_at for replica in replicas if replica.state != "ready"]
     failed = [replica.detail or "failed" for replica in replicas if replica.state == "failed"]
@@ -188,6 +202,7 @@ def _deployment_condition(deployment: Deployment) -> DeploymentCondition:
         ready=_ready_count(deployment),
         failed_detail=failed[0] if failed else "",
         is_starting=not any(replica.state in DOWN for replica in replicas),
+        public_names=names,
         changed_at=min(changes, default=None),
     )
 

@@ -29,7 +29,7 @@ def overview(request: ConsoleRequest) -> HttpResponseBase:
 
 def _charts(ttft_slo_ms: int | None) -> list[dict[str, Any]]:
     return [
-        _chart("Requests", "req/s", [("requests_per_s", "all")]),
+        _chart("Requests", "req/s", [("requests_per_s", "answered or refused")]),
         _chart("Tokens", "tok/s", [("output_tokens_per_s", "out"), ("input_tokens_per_s", "in")]),
         _chart("TTFT", "ms", [("ttft_ms_p95", "p95"), ("ttft_ms_p50", "p50")], limit=ttft_slo_ms),
         _chart("In the gateways", "requests", [("running_requests", "running"), ("queued_requests", "queued")]),

@@ -54,6 +54,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
         "ranges": LABELS,
         "tenants": list_tenants(actor=request.actor),
         "models": [name for name, _ in list_public_models()],
+        "csv_url": f"/api/v1/usage/records.csv?{query.as_api_query()}",
         "sees_all": has_every_tenant(request.actor),
     }
     return render_page(request, "requests.html", context)

@@ -1,12 +1,9 @@
 """What was used and what it cost, by whatever it is made of, down to the records."""
 
-import csv
-from collections.abc import Iterable
 from decimal import Decimal
-from io import StringIO
 from typing import Any
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponseBase
 from django.utils.timezone import now
 
 from apps.console.access import ConsoleRequest, everybody, page
@@ -20,22 +17,32 @@ from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
 
 GROUP_LABELS = {"model": "Model", "version": "Version", "user": "User", "key": "Key", "day": "Day"}
 ALL_GROUP_LABELS = {"tenant": "Tenant", **GROUP_LABELS}
+SORTS = {
+    "request_count": "Requests",
+    "unsuccessful_count": "Not completed",
+    "input_tokens": "Input tokens",
+    "cached_input_tokens": "Cached",
+    "output_tokens": "Output tokens",
+    "cost_usd": "Cost",
+}
 # What one click on a row of a group leads to: the same page, narrowed to that row, by the next finer group.
 FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
-TOTALS = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
 
 
 @page(everybody)
 def usage(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     scope, group = query.scope(request.actor), _group(request)
+    sort = _sort(request, group)
     rows = report_usage(scope=scope, group_by=[group], zone=query.period.zone)
     context = {
         "query": query,
         "group": group,
         "groups": _groups(request),
         "group_label": ALL_GROUP_LABELS[group],
-        "rows": [_shown(row, group) for row in _ranked(rows, group)],
+        "rows": [_shown(row, group) for row in _ranked(rows, sort)],
+        "sort": sort,
+        "sorts": SORTS,
         "totals": sum_usage(scope=scope),
         "before": sum_usage(scope=query.scope(request.actor, query.period.before)),
         "chart": _chart(request, query),
@@ -43,20 +50,10 @@ def usage(request: ConsoleRequest) -> HttpResponseBase:
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
         "narrowed": _narrowed(query),
+        "csv_url": f"/api/v1/usage/report.csv?{query.as_api_query(group_by=_csv_groups(group))}",
         "sees_all": has_every_tenant(request.actor),
     }
     return render_page(request, "usage.html", context)
-
-
-@page(everybody)
-def usage_csv(request: ConsoleRequest) -> HttpResponseBase:
-    query, group = read_usage_query(request.GET, now=now()), _group(request)
-    groups = list(dict.fromkeys(["day", group]))
-    rows = report_usage(scope=query.scope(request.actor), group_by=groups, zone=query.period.zone)
-    response = HttpResponse(_csv(rows, group), content_type="text/csv; charset=utf-8")
-    name = f"usage-{query.period.first_day}-{query.period.last_day}-by-{group}.csv"
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
 
 
 def _groups(request: ConsoleRequest) -> dict[str, str]:
@@ -69,10 +66,20 @@ def _group(request: ConsoleRequest) -> str:
     return asked if asked in groups else next(iter(groups))
 
 
-def _ranked(rows: list[UsageRow], group: str) -> list[UsageRow]:
-    if group == "day":
-        return sorted(rows, key=lambda row: str(row.day), reverse=True)
-    return sorted(rows, key=lambda row: (-row.cost_usd, -row.request_count))
+def _csv_groups(group: str) -> str:
+    return ",".join(dict.fromkeys(["day", group]))
+
+
+def _sort(request: ConsoleRequest, group: str) -> str:
+    """Days are read in order, everything else by what it costs, unless the reader chose a column."""
+    asked = request.GET.get("sort", "")
+    return asked if asked in SORTS else "day" if group == "day" else "cost_usd"
+
+
+def _ranked(rows: list[UsageRow], sort: str) -> list[UsageRow]:
+    """Biggest first; equals by name, so that the order stands still."""
+    named = sorted(rows, key=lambda row: sorted(row.names.items()))
+    return sorted(named, key=lambda row: getattr(row, sort), reverse=True)
 
 
 def _shown(row: UsageRow, group: str) -> dict[str, Any]:
@@ -105,20 +112,3 @@ def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
     if query.public_model:
         shown.append({"param": "model", "label": f"model {query.public_model}"})
     return shown
-
-
-def _csv(rows: Iterable[UsageRow], group: str) -> str:
-    output = StringIO()
-    writer = csv.writer(output)
-    named = [] if group == "day" else [f"{group}_id", group]
-    writer.writerow(["day", *named, *TOTALS])
-    for row in rows:
-        cells = [] if group == "day" else [row.ids[group], row.names[group]]
-        writer.writerow([_plain(cell) for cell in (row.day, *cells, *(getattr(row, name) for name in TOTALS))])
-    return output.getvalue()
-
-
-def _plain(cell: Any) -> str:
-    """A spreadsheet takes a leading =, +, - or @ for a formula; names come from people."""
-    text = f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t"} else text

@@ -10,7 +10,7 @@ from apps.audit.models import AuditEntry
 from apps.routing.models import RouteTarget
 from apps.tenants.models import APIKey, Membership, Tenant
 from apps.usage.services.ingest import ingest_records
-from tests.factories.domain import NOW
+from tests.factories.domain import NOW, make_member
 from tests.factories.usage import make_record
 from tests.integration.apps.console.test_who_may_open_what import address
 
@@ -133,20 +133,33 @@ def test_the_last_admin_stays(yard, open_as):
     assert Membership.objects.filter(pk=owner.pk).exists()
 
 
-def test_the_csv_and_the_page_agree_to_the_last_digit(yard, open_as):
-    client, query = open_as("owner"), "?first=2026-11-29&last=2026-11-29&by=user"
-    rows = list(csv.DictReader(io.StringIO(client.get(address("usage_csv", yard) + query).content.decode())))
-    totals = client.get(address("usage", yard) + query).context["totals"]
+@pytest.mark.parametrize("who", ["owner", "operator", "finance"])
+def test_the_csv_behind_the_button_and_the_page_agree_to_the_last_digit(who, yard, open_as):
+    client, query = open_as(who), "?first=2026-11-29&last=2026-11-29&by=user&tz=Asia/Tokyo"
+    page = client.get(address("usage", yard) + query).context
+    rows = list(csv.DictReader(io.StringIO(b"".join(client.get(page["csv_url"]).streaming_content).decode())))
     assert [row["user"] for row in rows] == ["owner"]
-    assert sum(int(row["output_tokens"]) for row in rows) == totals.output_tokens == yard.record.output_tokens
-    assert sum(Decimal(row["cost_usd"]) for row in rows) == totals.cost_usd
+    assert sum(int(row["output_tokens"]) for row in rows) == page["totals"].output_tokens == yard.record.output_tokens
+    assert sum(Decimal(row["cost_usd"]) for row in rows) == page["totals"].cost_usd
 
 
-def test_a_name_that_is_a_formula_is_only_text_in_a_spreadsheet(yard, open_as):
-    APIKey.objects.filter(pk=yard.key.pk).update(name='=HYPERLINK("http://x")')
-    query = "?first=2026-11-29&last=2026-11-29&by=key"
-    (row,) = csv.DictReader(io.StringIO(open_as("owner").get(address("usage_csv", yard) + query).content.decode()))
-    assert row["key"].startswith("'=HYPERLINK")
+@pytest.mark.parametrize(
+    ("sort", "first"), [("output_tokens", "chatty"), ("request_count", "owner"), ("nonsense", "owner")]
+)
+def test_a_column_that_is_clicked_comes_first(sort, first, yard, open_as):
+    chatty = make_member(yard.people.tenant, "chatty")
+    facts = {"tenant_id": str(yard.people.tenant.pk), "user_id": str(chatty.pk), "output_tokens": 500}
+    busy = {"tenant_id": str(yard.people.tenant.pk), "user_id": str(yard.people.owner.pk), "cost_pico_usd": 9}
+    ingest_records(records=[make_record(**facts), make_record(**busy)], node_id=yard.node.pk, now=NOW)
+    path = address("usage", yard) + f"?first=2026-11-29&last=2026-11-29&by=user&sort={sort}"
+    assert open_as("owner").get(path).context["rows"][0]["name"] == first
+
+
+def test_the_csv_of_requests_holds_the_requests_of_the_page(yard, open_as):
+    client = open_as("owner")
+    page = client.get(address("requests", yard) + "?first=2026-11-29&last=2026-11-29").context
+    rows = list(csv.DictReader(io.StringIO(b"".join(client.get(page["csv_url"]).streaming_content).decode())))
+    assert [row["record_id"] for row in rows] == [str(row["record"].record_id) for row in page["rows"]]
 
 
 def test_a_playground_key_ends_by_itself_and_is_not_listed(yard, open_as):

@@ -30,6 +30,7 @@ def deployment(**changes):
         "ready": 2,
         "failed_detail": "",
         "is_starting": True,
+        "public_names": [],
         "changed_at": None,
     }
     return DeploymentCondition(**well | changes)
@@ -95,6 +96,11 @@ def test_a_replica_that_starts_is_a_warning_until_it_takes_too_long():
 def test_a_failed_replica_says_how_many_are_left_and_why():
     failed = deployment(ready=1, failed_detail="out of memory", is_starting=False, changed_at=NOW - timedelta(hours=2))
     assert texts(deployments=[failed]) == ["demo-chat-v1: 1 of 2 replicas ready since 2 h: out of memory"]
+
+
+def test_a_replica_that_is_missing_says_for_whom():
+    missing = deployment(ready=1, public_names=["demo-chat"])
+    assert texts(deployments=[missing]) == ["demo-chat-v1: 1 of 2 replicas ready, for those who ask for demo-chat"]
 
 
 def test_a_missed_slo_says_whose():
