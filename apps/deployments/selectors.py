@@ -30,6 +30,13 @@ def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = N
     return replicas if node_id is None else replicas.filter(node_id=node_id)
 
 
+def get_replica(replica_id: UUID) -> Replica:
+    replica = list_replicas().filter(pk=replica_id).first()
+    if replica is None:
+        raise NotFoundError("no such replica")
+    return replica
+
+
 def list_events(replica_id: UUID, *, limit: int = 3) -> list[ReplicaEvent]:
     return list(ReplicaEvent.objects.filter(replica_id=replica_id)[:limit])
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from deploy.local import pidfiles
-from deploy.local.identity import is_running
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end
+from workers.agent.identity import is_running
 
 # An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
 _GRACE_S = 3.0

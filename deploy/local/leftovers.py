@@ -1,14 +1,12 @@
 """Ends what a killed supervisor left running, the node first and Postgres last."""
 
-import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from deploy.local import pidfiles
-from deploy.local.identity import ProcessIdentity, is_running, send_signal
 from deploy.local.layout import Layout
+from workers.agent.identity import ProcessIdentity, is_running, kill_group, send_signal
 
 _GRACE_S = 5.0
 _KILLED_WITHIN_S = 2.0
@@ -45,13 +43,7 @@ def end(
             send_signal(one, signal.SIGKILL)
         _all_end(signalled, within_s=_KILLED_WITHIN_S)
     for one in signalled.values():
-        _kill_group(one)
-
-
-def _kill_group(leader: ProcessIdentity) -> None:
-    """What it started; every process of the stack and every engine leads a group of its own."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader.pid, signal.SIGKILL)
+        kill_group(one)
 
 
 def _all_end(processes: dict[str, ProcessIdentity], *, within_s: float) -> bool:

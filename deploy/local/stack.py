@@ -80,6 +80,7 @@ async def _run_until_stopped(
     finally:
         bounded.cancel()
         await _stop(layout, supervisor)
+        show("Stopped.")
 
 
 async def _stop(layout: Layout, supervisor: Supervisor) -> None:

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from deploy.local import pidfiles
-from deploy.local.identity import ProcessIdentity, identify
 from deploy.local.layout import Layout
 from deploy.local.logs import log_file, tail
 from deploy.local.policies import ExitHistory, GiveUp, after_exit
 from deploy.local.processes import ProcessSpec
 from deploy.local.readiness import until
+from workers.agent.identity import ProcessIdentity, identify
 
 _PROBE_EVERY_S = 0.2
 _KILLED_WITHIN_S = 2.0

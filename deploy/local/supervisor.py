@@ -10,11 +10,11 @@ from itertools import groupby
 from pathlib import Path
 
 from deploy.local import logs, pidfiles, state
-from deploy.local.identity import identify
 from deploy.local.layout import Layout
 from deploy.local.policies import kill_at_s
 from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.supervised import StartError, Supervised
+from workers.agent.identity import identify
 
 _SHOWN_LINES = 15
 _ROTATE_EVERY_S = 5.0

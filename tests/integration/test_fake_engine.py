@@ -239,6 +239,17 @@ async def test_five_hundred_streams_at_once_all_get_every_token():
     assert server.engine.batch.kv.used == 0
 
 
+async def test_running_usage_of_a_completion_has_three_counts_and_counts_up():
+    """As seen from vLLM 0.32 on the CPU; a chat has a fourth key."""
+    body = {"prompt": "hi", "max_tokens": 3, "stream": True, "stream_options": {"continuous_usage_stats": True}}
+    async with fake_engine("--time-scale", "3") as server:
+        response = await call(server.port, "POST", "/v1/completions", body)
+    usages = [event["usage"] for event in response.events() if event != "[DONE]"]
+    assert usages == [
+        {"prompt_tokens": 1, "total_tokens": 1 + count, "completion_tokens": count} for count in (1, 2, 3)
+    ]
+
+
 async def test_completions_with_several_prompts_and_choices_number_them_in_order():
     async with fake_engine() as server:
         response = await call(
@@ -247,3 +258,13 @@ async def test_completions_with_several_prompts_and_choices_number_them_in_order
     answer = json.loads(response.body)
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
     assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (3, 16)
+
+
+def test_no_event_comes_without_a_token_at_the_pace_of_a_real_engine():
+    """In a process of its own, whose loop's timers ring to the millisecond only."""
+    port = free_port()
+    body = {"model": "fake-model", "messages": [{"role": "user", "content": "x"}], "stream": True, "max_tokens": 20}
+    with fake_engine_process(port, "--time-scale", "1"):
+        answer = asyncio.run(call(port, "POST", "/v1/chat/completions", body | {"ignore_eos": True}))
+    deltas = [event["choices"][0]["delta"] for event in answer.events() if event != "[DONE]"]
+    assert [delta for delta in deltas if not delta["content"]] == [{"role": "assistant", "content": ""}]

@@ -146,6 +146,6 @@ async def control_plane(node_id: str = "node-1") -> AsyncIterator[ControlPlane]:
 async def eventually(holds: Callable[[], Any], timeout_s: float = 15) -> Any:
     """The first true value of `holds`."""
     async with asyncio.timeout(timeout_s):
-        while not (value := holds()):
+        while not (value := holds()):  # noqa: ASYNC110 - what is waited for happens in other processes
             await asyncio.sleep(0.02)
         return value

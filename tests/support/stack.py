@@ -67,7 +67,7 @@ class Stack:
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=terminal,
-                stderr=subprocess.STDOUT,
+                stderr=terminal,
                 text=True,
                 preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - started before any thread of ours
             )

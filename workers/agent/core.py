@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -27,7 +28,6 @@ from workers.engines.registry import get_adapter
 
 log = logging.getLogger(__name__)
 
-_TURN_S = 1.0
 _STOP_POLL_S = 0.1
 _STOP_GRACE_S = 3.0
 
@@ -103,11 +103,10 @@ class Agent:
             try:
                 self._turn()
             except OSError:
-                log.exception("this turn was cut short; the next one comes in %d s", _TURN_S)
-            try:
-                await asyncio.wait_for(self._nudge.wait(), _TURN_S)
-            except TimeoutError:
-                continue
+                log.exception("this turn was cut short; the next one comes in %s s", self._timers.turn_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timers.turn_s):
+                    await self._nudge.wait()
 
     def _turn(self) -> None:
         processes = self._processes.observe()
@@ -199,7 +198,7 @@ class Agent:
                     await self._link.send(Telemetry(body=body))
                 except ConnectionError as error:
                     log.debug("telemetry was not sent: %s", error)
-            await asyncio.sleep(_TURN_S)
+            await asyncio.sleep(self._timers.turn_s)
 
     def _gateway_boot_id(self) -> str | None:
         report = self._files.read_gateway_report(time.time())

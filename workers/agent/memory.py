@@ -9,12 +9,13 @@ from workers.engines.interface import EngineReading
 
 
 class Timers(Struct, frozen=True, kw_only=True):
-    """All in seconds.
+    """All in seconds. `turn_s` passes between two looks, and between two frames of telemetry.
 
     `drain_settle_s`: from the moment an endpoint is marked draining until its gateway has surely seen that.
     `stall_s`: without any progress while requests run, before the engine is tried again; a failed trial ends it.
     """
 
+    turn_s: float = 1.0
     first_backoff_s: float = 1.0
     longest_backoff_s: float = 60.0
     stable_after_s: float = 60.0

@@ -6,6 +6,9 @@ import pytest
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
+from apps.common.valkey import blocking_client
+from apps.deployments.models import Replica
+from apps.placement.services import reconcile
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
 from tests.factories.domain import NOW, make_deployment, make_node, make_version
@@ -94,6 +97,25 @@ def test_cordon_and_scale_are_patches(operator):
     assert operator.patch(f"/api/v1/nodes/{node.pk}/", {"is_cordoned": True}).json()["is_cordoned"] is True
     scaled = operator.patch(f"/api/v1/deployments/{deployment.pk}/", {"replica_count": 3})
     assert scaled.json()["replica_count"] == 3
+
+
+def test_a_restart_is_asked_of_the_node_that_runs_the_replica(operator, django_capture_on_commit_callbacks):
+    node = make_node()
+    make_deployment(make_version())
+    reconcile(holder="test", now=NOW)
+    replica = Replica.objects.get()
+    with django_capture_on_commit_callbacks(execute=True):
+        assert operator.post(f"/api/v1/replicas/{replica.pk}/restart/").status_code == 202
+    message = json.loads(blocking_client().lindex(f"node.{node.pk}", 0))
+    assert message["headers"]["task"] == "agent.restart_replica"
+    assert message["headers"]["argsrepr"] == f"('{replica.pk}',)"
+    assert AuditEntry.objects.filter(action="replica.restart_asked").exists()
+
+
+def test_a_replica_that_is_nowhere_cannot_be_restarted(operator):
+    make_deployment(make_version())
+    reconcile(holder="test", now=NOW)
+    assert operator.post(f"/api/v1/replicas/{Replica.objects.get().pk}/restart/").status_code == 409
 
 
 BAD_BODIES = [

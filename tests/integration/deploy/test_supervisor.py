@@ -9,13 +9,13 @@ import time
 import pytest
 
 from deploy.local import pidfiles, state
-from deploy.local.identity import identify, is_running
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end, end_leftovers
 from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.stack import AlreadyRunningError, sole_use
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
+from workers.agent.identity import identify, is_running
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import pidfiles
-from deploy.local.identity import ProcessIdentity, identify, is_running
+from workers.agent.identity import ProcessIdentity, identify, is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -133,11 +133,14 @@ def test_after_the_supervisor_is_killed_the_node_serves_on_and_the_next_one_take
         stack.wait_until_ready(successor)
         assert ask(stack)
         assert [name for name, one in left.items() if still_runs(one)] == []
+        engines = dict(pidfiles.recorded(stack.layout.node))
+        assert len(engines) == 3
         began = time.monotonic()
         successor.send_signal(signal.SIGINT)
         assert successor.wait(15) == 0
         assert time.monotonic() - began < 10
     assert processes_of(stack) == []
+    assert [name for name, one in engines.items() if is_running(one)] == []
     assert dict(pidfiles.recorded(stack.layout.run)) == {}
 
 

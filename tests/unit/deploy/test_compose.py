@@ -7,12 +7,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.local.configuration import read_configuration
+from deploy.local.credentials import Credentials
+from deploy.local.layout import Layout
+from deploy.local.programme import locate
+from deploy.local.seed import Seed
+
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 IMAGES_OF_OTHERS = {"postgres", "valkey"}
+CREDENTIALS = Credentials(database_password="d", valkey_password="v", secret_key="s", snapshot_key="k")
+SEED = Seed(node_id="n", agent_token="t", model="m", logins=[], tenants={})
 OURS = sorted(set(SERVICES) - IMAGES_OF_OTHERS)
 
 
@@ -34,6 +42,19 @@ def test_every_module_that_is_run_exists(service):
     modules = re.findall(r"python -m ([\w.]+)", " ".join(words(service)))
     assert modules or "manage.py" in words(service)
     assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_the_processes_have_the_options_of_the_local_stack(tmp_path):
+    """All but addresses, times and places, which differ on purpose."""
+    programme = locate(read_configuration({"TOKENYARD_VAR": str(tmp_path)}, root=ROOT), Layout(tmp_path), CREDENTIALS)
+    specs = {one.name: one.command for one in (*programme.control_plane(), *programme.node(SEED))}
+    for name in ("web", "controller", "beat"):
+        assert options(words(name)) == options(specs[name])
+    assert options(words("gateway")) | {"--node-id", "--grace-s"} == options(specs["gateway"]) | {"--host"}
+
+
+def options(command: list[str]) -> set[str]:
+    return {word for word in command if re.fullmatch(r"-{1,2}[A-Za-z][\w-]*", word)} - {"-m", "-c"}
 
 
 @pytest.mark.parametrize("service", ["migrate", "seed"])

@@ -257,11 +257,11 @@ def test_a_probe_of_a_process_that_is_gone_says_nothing_about_the_next():
     assert node.memories["one"] == before
 
 
+WISHES = ["want", "drain", "drop", "change"]
+MISHAPS = ["crash", "sicken", "heal", "busy", "idle", "deaf"]
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["want", "drain", "drop", "change", "crash", "sicken", "heal", "busy", "idle", "deaf", "reborn"]
-        ),
+        st.sampled_from([*WISHES, *MISHAPS, "reborn"]),
         st.sampled_from(["one", "two"]),
         st.integers(0, 12),
     ),
@@ -293,6 +293,15 @@ def test_whatever_happens_the_node_ends_up_running_what_is_wanted(events):
 
 def happen(node, wanted, event, replica_id, number):
     engine = node.engines.get(replica_id)
+    if event == "reborn":
+        node.restart()
+    elif event in WISHES:
+        wish(wanted, event, replica_id, number)
+    elif engine:
+        befall(engine, event)
+
+
+def wish(wanted, event, replica_id, number):
     spec = wanted.get(replica_id, replica_spec(replica_id=replica_id))
     match event:
         case "want":
@@ -301,15 +310,17 @@ def happen(node, wanted, event, replica_id, number):
             wanted[replica_id] = draining(spec)
         case "drop":
             wanted.pop(replica_id, None)
-        case "change" if replica_id in wanted:
+        case "change":
             wanted[replica_id] = structs.replace(spec, spec_hash=f"hash-{number}")
-        case "reborn":
-            node.restart()
-        case "crash" if engine:
+
+
+def befall(engine, event):
+    match event:
+        case "crash":
             engine.is_alive = False
-        case "sicken" | "heal" if engine:
+        case "sicken" | "heal":
             engine.is_healthy = event == "heal"
-        case "busy" | "idle" if engine:
+        case "busy" | "idle":
             engine.running_requests = int(event == "busy")
-        case "deaf" if engine:
+        case "deaf":
             engine.minds_sigterm = False
