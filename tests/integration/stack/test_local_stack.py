@@ -1,6 +1,7 @@
 """`make up` as a person meets it, with the fake engine: one story, told in order on one stack."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -171,3 +172,13 @@ def test_reset_asks_before_it_deletes(stack):
     assert stack.command("reset", "--yes").returncode == 0
     assert not stack.layout.secrets.exists()
     assert not stack.layout.postgres.exists()
+
+
+def test_when_its_data_are_deleted_the_stack_stops_and_says_why(stack):
+    with stack.up() as supervisor:
+        stack.wait_until_ready(supervisor)
+        left = [identify(pid) for pid in pids(stack).values()]
+        left += [engine for _, engine in pidfiles.recorded(stack.layout.node)]
+        shutil.rmtree(stack.var, ignore_errors=True)
+        assert supervisor.wait(20) == 1
+    assert [one for one in left if is_running(one)] == []
