@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from deploy.local import credentials, logs, programme, readiness
 from deploy.local.configuration import Configuration
@@ -78,9 +79,10 @@ async def _run_until_stopped(
     companions = [asyncio.create_task(one) for one in (supervisor.keep_logs_bounded(), _until_data_gone(layout))]
     _cancel_on_signals()
     try:
-        await _start(configuration, layout, supervisor, show)
+        demo = await _start(configuration, layout, supervisor, show)
         supervisor.announce_phase("ready")
-        if follows_logs:
+        if follows_logs:  # else what we show goes to a log, where keys must not be
+            show(summary(demo))
             companions.append(asyncio.create_task(_follow(layout, show, has_colour=has_colour)))
         await _first_of(companions)
     except asyncio.CancelledError:
@@ -118,7 +120,8 @@ async def _stop(layout: Layout, supervisor: Supervisor) -> None:
     layout.state.unlink(missing_ok=True)
 
 
-async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
+async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> dict[str, Any]:
+    """The content of demo.json."""
     engine = choose_engine(configuration.engine, count_gpus())
     plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
     show(f"Engine: {engine}. Data: {layout.var}")
@@ -133,7 +136,7 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
     await _timed("model", _until_answered(plan, seed), show)
     demo = demo_content(configuration, seed, engine=engine)
     write_private(layout.demo, json.dumps(demo, indent=2))
-    show(summary(demo))
+    return demo
 
 
 async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:

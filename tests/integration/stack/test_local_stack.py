@@ -155,8 +155,14 @@ def test_in_the_background_it_returns_when_ready_and_keeps_the_keys(stack):
     assert started.returncode == 0, started.stdout + started.stderr
     assert stack.demo["tenants"]["gold"]["api_key"] == key
     assert ask(stack)
+    assert key in started.stdout
+    assert logs_that_hold(stack, key, *(login["password"] for login in stack.demo["logins"])) == []
     assert stack.command("down").returncode == 0
     assert processes_of(stack) == []
+
+
+def logs_that_hold(stack, *secrets) -> list[Path]:
+    return [log for log in stack.layout.var.rglob("*.log") if any(secret in log.read_text() for secret in secrets)]
 
 
 def test_status_says_when_nothing_runs(stack):
