@@ -86,13 +86,23 @@ class Supervised:
     async def _keep_running(self) -> None:
         try:
             while not self._stopping.is_set():
-                ran_for_s = await self._run_once()
+                ran_for_s = await self._try_once()
                 if not self._stopping.is_set():
                     await self._wait_to_restart(ran_for_s)
         except Exception as error:  # noqa: BLE001 - whatever kept it from starting is what start() reports
             self._fail(f"could not be started: {error}")
         finally:
+            self._kill_group()
             self._set_state("failed" if self._state == "failed" else "stopped")
+
+    async def _try_once(self) -> float:
+        """Once it has been ready, what keeps it from starting (a full disk, too many processes) may pass."""
+        try:
+            return await self._run_once()
+        except OSError:
+            if not self._history.was_ready:
+                raise
+            return 0.0
 
     async def _run_once(self) -> float:
         started = self._monotonic()
@@ -105,7 +115,8 @@ class Supervised:
         probing.cancel()
         self._kill_group()
         self._identity = None
-        pidfiles.erase(self._layout.run, self.spec.name)
+        with suppress(OSError):
+            pidfiles.erase(self._layout.run, self.spec.name)
         return self._monotonic() - started
 
     async def _wait_to_restart(self, ran_for_s: float) -> None:
@@ -142,7 +153,8 @@ class Supervised:
         self._identity = identify(pid)
         self._started_at = self._clock()
         if self._identity is not None:
-            pidfiles.record(self._layout.run, self.spec.name, self._identity)
+            with suppress(OSError):  # it is for the next supervisor; this one remembers
+                pidfiles.record(self._layout.run, self.spec.name, self._identity)
         self._set_state("starting")
 
     async def _probe_until_ready(self) -> None:
