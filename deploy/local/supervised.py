@@ -59,6 +59,7 @@ class Supervised:
         self._stopping = asyncio.Event()
         self._first_ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper: asyncio.Task[None] | None = None
+        self._probe_error = ""
 
     @property
     def status(self) -> Status:
@@ -71,7 +72,8 @@ class Supervised:
             async with asyncio.timeout(self.spec.start_limit_s):
                 await asyncio.shield(self._first_ready)
         except TimeoutError:
-            raise StartError(self._explain(f"was not ready after {self.spec.start_limit_s:.0f} s")) from None
+            why = f"was not ready after {self.spec.start_limit_s:.0f} s {self._probe_error}".rstrip()
+            raise StartError(self._explain(why)) from None
 
     async def stop(self, *, kill_after_s: float) -> None:
         self._stopping.set()
@@ -158,11 +160,18 @@ class Supervised:
         self._set_state("starting")
 
     async def _probe_until_ready(self) -> None:
-        await until(self.spec.is_ready, every_s=_PROBE_EVERY_S)
+        await until(self._is_ready, every_s=_PROBE_EVERY_S)
         self._history = ExitHistory(self._history.restarts, self._history.failures, was_ready=True)
         self._set_state("ready")
         if not self._first_ready.done():
             self._first_ready.set_result(None)
+
+    async def _is_ready(self) -> bool:
+        try:
+            return await self.spec.is_ready()
+        except Exception as error:  # noqa: BLE001 - a probe that fails says no; dying of it, it would never say yes
+            self._probe_error = f"{type(error).__name__}: {error}"
+            return False
 
     def _fail(self, why: str) -> None:
         self._state = "failed"

@@ -103,6 +103,27 @@ async def test_a_process_that_is_never_ready_is_an_error(layout, supervisor):
         await supervisor.start(spec(layout, says="never", start_limit_s=0.5))
 
 
+async def test_a_probe_that_fails_is_asked_again(layout, supervisor):
+    asked = []
+
+    async def is_ready() -> bool:
+        asked.append(True)
+        if len(asked) == 1:
+            raise ValueError("the connection of the last probe is stale")
+        return True
+
+    await supervisor.start(spec(layout, is_ready=is_ready))
+    assert state.read(layout.state).processes[0].state == "ready"
+
+
+async def test_a_probe_that_only_fails_says_why(layout, supervisor):
+    async def is_ready() -> bool:
+        raise ValueError("no such probe")
+
+    with pytest.raises(StartError, match="no such probe"):
+        await supervisor.start(spec(layout, is_ready=is_ready, start_limit_s=0.5))
+
+
 async def test_stop_goes_stage_by_stage_in_reverse(layout, supervisor):
     program = """
         import pathlib, signal, sys, time
