@@ -6,9 +6,13 @@ import re
 from datetime import UTC, datetime
 
 _SECRET = re.compile(
-    r"(?P<head>\b(?:ty|tys|tya)-[A-Za-z0-9]{8}-|\bBearer\s+|://[^\s:/@]*:|(?:password|secret|token|authorization)\"?[=:]\s*\"?)"
-    r"[^\s\"',;&@]+",
-    re.IGNORECASE,
+    r"""(?P<head>
+        \b(?:ty|tys|tya)-[A-Za-z0-9]{8}-             # our keys and tokens: the prefix may be shown
+        | \b(?:Bearer|Basic)\s+
+        | ://[^\s:/@]*:                              # the password of a URL
+        | (?:password|secret|token)"?[=:]\s*"?
+    )[^\s"',;&@]+""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

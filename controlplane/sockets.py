@@ -3,9 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from channels.auth import AuthMiddlewareStack
 from channels.routing import URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
 from django.urls import path
 
+from apps.console.consumers import LiveConsumer
 from apps.routing.consumers.agent_link import AgentLinkApp, Message, Receive, Send
 
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
@@ -13,7 +16,9 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 def application_of(http: Any) -> Application:
     agent_link = AgentLinkApp()
-    websocket = URLRouter([path("ws/agent/", agent_link)])  # type: ignore[arg-type]  # Channels routes ASGI applications
+    console = AllowedHostsOriginValidator(AuthMiddlewareStack(LiveConsumer.as_asgi()))
+    routes = [path("ws/agent/", agent_link), path("ws/console/", console)]  # type: ignore[arg-type]  # ASGI, not views
+    websocket = URLRouter(routes)
 
     async def application(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -21,4 +21,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
     re_path(r"^api/.*$", UnknownPathView.as_view()),
+    path("", include("apps.console.urls")),
 ]

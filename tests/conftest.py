@@ -6,7 +6,6 @@
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import pytest
 
@@ -16,16 +15,14 @@ from tests.support.services import Services
 
 _services = Services()
 _services.export()
-_has_settings = find_spec("controlplane.settings") is not None
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
 
 
 def pytest_configure() -> None:
     """Loads the settings, which pytest-django would do from pyproject.toml before the lines above."""
-    if _has_settings:
-        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")
-        from django.conf import settings  # noqa: PLC0415 - not before the environment is set
+    from django.conf import settings  # noqa: PLC0415 - not before the environment is set
 
-        settings.DATABASES  # noqa: B018
+    settings.DATABASES  # noqa: B018
 
 
 @pytest.fixture(scope="session")

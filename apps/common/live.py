@@ -3,11 +3,13 @@
 A console consumer joins `group_of(topic)` and receives `{"type": "live.update", "topic": …, "payload": …}`.
 """
 
+import asyncio
 import logging
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.db import transaction
 from redis.exceptions import RedisError
 
@@ -26,9 +28,11 @@ async def publish(topic: str, payload: dict[str, Any]) -> None:
     layer = get_channel_layer()
     if layer is None:
         return
+    message = {"type": "live.update", "topic": topic, "payload": payload}
     try:
-        await layer.group_send(group_of(topic), {"type": "live.update", "topic": topic, "payload": payload})
-    except (RedisError, OSError) as error:
+        async with asyncio.timeout(settings.VALKEY_TIMEOUT_S):
+            await layer.group_send(group_of(topic), message)
+    except (RedisError, OSError, TimeoutError) as error:
         log.warning("live update lost", extra={"topic": topic, "error": str(error)})
 
 

@@ -42,3 +42,11 @@ class ReplicasView(OperatorView):
         deployment = selectors.get_deployment(deployment_id)
         replicas = selectors.list_replicas(deployment_id=deployment.pk)
         return self.paged(replicas, serializers.ReplicaSerializer)
+
+
+class RestartView(OperatorView):
+    @extend_schema(request=None, responses={202: serializers.ReplicaSerializer})
+    def post(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        replica = selectors.get_replica(replica_id)
+        services.restart_replica(actor=self.actor, replica=replica, now=self.now)
+        return Response(serializers.ReplicaSerializer(replica).data, status=202)

@@ -30,6 +30,13 @@ def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = N
     return replicas if node_id is None else replicas.filter(node_id=node_id)
 
 
+def get_replica(replica_id: UUID) -> Replica:
+    replica = list_replicas().filter(pk=replica_id).first()
+    if replica is None:
+        raise NotFoundError("no such replica")
+    return replica
+
+
 def list_events(replica_id: UUID, *, limit: int = 3) -> list[ReplicaEvent]:
     return list(ReplicaEvent.objects.filter(replica_id=replica_id)[:limit])
 
@@ -38,3 +45,12 @@ def list_desired_bodies(node_ids: list[UUID]) -> dict[UUID, tuple[int, bytes]]:
     """Generation and contracts.DesiredState as JSON, by node."""
     rows = NodeDesired.objects.filter(node_id__in=node_ids).values_list("node_id", "generation", "body")
     return {node_id: (generation, body.encode()) for node_id, generation, body in rows}
+
+
+def list_deployment_events(deployment_id: UUID, *, limit: int = 20) -> list[ReplicaEvent]:
+    """Of all its replicas, newest first."""
+    return list(ReplicaEvent.objects.filter(replica__deployment_id=deployment_id).select_related("replica")[:limit])
+
+
+def name_deployments(ids: set[UUID]) -> dict[UUID, str]:
+    return dict(Deployment.objects.filter(pk__in=ids).values_list("pk", "name"))

@@ -8,8 +8,9 @@ from django.db import transaction
 from apps.audit.services import record_change
 from apps.common import live
 from apps.common.actors import Actor
+from apps.common.errors import ConflictError
 from apps.common.saving import save_checked
-from apps.common.tasks_by_name import enqueue_on_commit
+from apps.common.tasks_by_name import enqueue_on_commit, queue_of
 from apps.common.valkey import wake_links_on_commit
 from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent, ReplicaState
 from apps.deployments.policies import ReplicaPlan, ReplicaView, plan_replicas, spec_hash
@@ -19,6 +20,9 @@ from apps.registry.models import ModelVersion
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import ReplicaReport
 
+# Tasks of the agent.
+RECONCILE_NOW = "agent.reconcile_now"
+RESTART_REPLICA = "agent.restart_replica"
 KEPT_EVENTS = 50
 DETAIL_CHARACTERS = 2000
 
@@ -62,6 +66,15 @@ def scale_deployment(*, actor: Actor, deployment: Deployment, replica_count: int
     )
     _deployments_changed()
     return deployment
+
+
+@transaction.atomic
+def restart_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
+    """Asks the agent for a fresh process; what becomes of it is seen in the replica's events."""
+    if replica.node_id is None:
+        raise ConflictError("this replica is not on a node yet")
+    record_change(actor=actor, action="replica.restart_asked", subject=replica, now=now)
+    enqueue_on_commit(RESTART_REPLICA, str(replica.pk), queue=queue_of(replica.node_id))
 
 
 def _deployments_changed() -> None:
@@ -127,6 +140,7 @@ def _write_desired(node: Node, fence: int, now: datetime) -> None:
         },
     )
     wake_links_on_commit()
+    enqueue_on_commit(RECONCILE_NOW, queue=queue_of(node.pk))
 
 
 def _replicas_on(node: Node) -> list[Replica]:

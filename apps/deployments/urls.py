@@ -6,4 +6,5 @@ urlpatterns = [
     path("deployments/", api.DeploymentsView.as_view()),
     path("deployments/<uuid:deployment_id>/", api.DeploymentView.as_view()),
     path("deployments/<uuid:deployment_id>/replicas/", api.ReplicasView.as_view()),
+    path("replicas/<uuid:replica_id>/restart/", api.RestartView.as_view()),
 ]

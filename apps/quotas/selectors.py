@@ -32,8 +32,12 @@ def list_policies() -> QuerySet[TenantPolicy]:
     return TenantPolicy.objects.select_related("tenant", "service_class", "slo_profile")
 
 
+def find_policy(tenant_id: UUID) -> TenantPolicy | None:
+    return list_policies().filter(pk=tenant_id).first()
+
+
 def get_policy(tenant_id: UUID) -> TenantPolicy:
-    policy = list_policies().filter(pk=tenant_id).first()
+    policy = find_policy(tenant_id)
     if policy is None:
         raise NotFoundError("this tenant has no policy")
     return policy

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.credentials import sha256_of
@@ -61,6 +61,12 @@ def list_keys(*, actor: Actor, tenant_id: UUID | None = None) -> QuerySet[APIKey
     if tenant_id is None:
         return keys
     return keys.filter(tenant=get_tenant(actor=actor, tenant_id=tenant_id))
+
+
+def count_usable_keys(*, now: datetime) -> dict[UUID, int]:
+    """By tenant; playground keys do not count."""
+    keys = APIKey.objects.usable(now).filter(kind=KeyKind.NORMAL)
+    return dict(keys.order_by().values_list("tenant_id").annotate(Count("pk")))
 
 
 def get_key(*, actor: Actor, key_id: UUID) -> APIKey:

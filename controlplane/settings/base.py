@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "apps.usage",
     "apps.telemetry",
     "apps.routing",
+    "apps.console",
 ]
 
 MIDDLEWARE = [
@@ -154,6 +155,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "max_retries": 1,
     "interval_start": 0.1,
     "socket_connect_timeout": VALKEY_TIMEOUT_S,
+    "socket_timeout": 2 * VALKEY_TIMEOUT_S,
     "socket_keepalive": True,
 }
 CELERY_BEAT_SCHEDULE = {

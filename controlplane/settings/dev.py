@@ -12,4 +12,5 @@ SNAPSHOT_SEED = env.signing_seed(
 )
 # Static files straight from the source tree, so that a style change needs no collectstatic.
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}

@@ -2,6 +2,7 @@
 
 from controlplane.settings import env
 from controlplane.settings.base import *  # noqa: F403 - Django's settings are a namespace
+from controlplane.settings.base import DATABASES
 
 SECRET_KEY = "for-tests-only-and-long-enough-to-please-the-system-check"  # noqa: S105 - signs nothing real
 SNAPSHOT_SEED = env.signing_seed("TOKENYARD_SNAPSHOT_KEY", "dG9rZW55YXJkLXRlc3RzLXNpZ24td2l0aC10aGlzISE=")
@@ -10,3 +11,4 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 CELERY_TASK_ALWAYS_EAGER = False
+DATABASES["default"]["CONN_MAX_AGE"] = 0  # threads leave no connection behind for the next test

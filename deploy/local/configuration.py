@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ENGINES = ("auto", "vllm", "llamacpp", "fake")
+from workers.engines.registry import AUTO, ENGINE_NAMES
+
 HOST = "127.0.0.1"
 DEMO_REPLICAS = 3
 _MAX_PORT = 65535
@@ -53,7 +54,7 @@ def read_configuration(environ: Mapping[str, str], *, root: Path) -> Configurati
     configuration = Configuration(
         root=root,
         var=Path(environ.get("TOKENYARD_VAR") or root / "var").expanduser().resolve(),
-        engine=_engine(environ.get("ENGINE") or "auto"),
+        engine=_engine(environ.get("ENGINE") or AUTO),
         web_port=_port(environ, "TOKENYARD_WEB_PORT", 8000),
         gateway_port=_port(environ, "TOKENYARD_GATEWAY_PORT", 8080),
         gateway_admin_port=_port(environ, "TOKENYARD_GATEWAY_ADMIN_PORT", 8081),
@@ -65,8 +66,8 @@ def read_configuration(environ: Mapping[str, str], *, root: Path) -> Configurati
 
 
 def _engine(value: str) -> str:
-    if value not in ENGINES:
-        raise ConfigurationError(f"ENGINE must be one of {', '.join(ENGINES)}, not {value!r}")
+    if value not in (AUTO, *ENGINE_NAMES):
+        raise ConfigurationError(f"ENGINE must be one of {', '.join((AUTO, *ENGINE_NAMES))}, not {value!r}")
     return value
 
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from deploy.local import pidfiles
-from deploy.local.identity import ProcessIdentity, is_running, send_signal
 from deploy.local.layout import Layout
+from workers.agent.identity import ProcessIdentity, is_running, kill_group, send_signal
 
 _GRACE_S = 5.0
 _KILLED_WITHIN_S = 2.0
@@ -28,16 +28,22 @@ def end_leftovers(layout: Layout, report: Callable[[str], None]) -> None:
 
 
 def end(
-    processes: Mapping[str, ProcessIdentity | None], report: Callable[[str], None], *, stop_signal: int = signal.SIGTERM
+    processes: Mapping[str, ProcessIdentity | None],
+    report: Callable[[str], None],
+    *,
+    stop_signal: int = signal.SIGTERM,
+    grace_s: float = _GRACE_S,
 ) -> None:
     """Asks, waits, then kills. A process whose start time differs from the recorded one is never touched."""
     signalled = {name: one for name, one in processes.items() if one is not None and send_signal(one, stop_signal)}
     for name, one in signalled.items():
-        report(f"ending {name} (pid {one.pid}), left by a supervisor that was killed")
-    if not _all_end(signalled, within_s=_GRACE_S):
+        report(f"ending {name} (pid {one.pid})")
+    if not _all_end(signalled, within_s=grace_s):
         for one in signalled.values():
             send_signal(one, signal.SIGKILL)
         _all_end(signalled, within_s=_KILLED_WITHIN_S)
+    for one in signalled.values():
+        kill_group(one)
 
 
 def _all_end(processes: dict[str, ProcessIdentity], *, within_s: float) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from deploy.local.identity import ProcessIdentity, identify
 from deploy.local.layout import write_private
+from workers.agent.identity import ProcessIdentity, identify
 
 _SUFFIX = ".pid"
 

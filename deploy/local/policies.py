@@ -40,9 +40,3 @@ def after_exit(history: ExitHistory, *, ran_for_s: float) -> Restart | GiveUp:
 def kill_at_s(stage: int, stages: int) -> float:
     """When, counted from the start of the stop, the processes of a stage are killed if they have not ended."""
     return STOP_LIMIT_S * (stage + 1) / stages
-
-
-def resolve_engine(asked: str, *, has_gpu: bool) -> str:
-    if asked != "auto":
-        return asked
-    return "vllm" if has_gpu else "llamacpp"

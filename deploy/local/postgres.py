@@ -114,9 +114,11 @@ def forget(home: Path) -> None:
 
 
 def _initialise(postgres: Postgres) -> None:
-    unfinished = postgres.data.with_name("data.unfinished")
+    for abandoned in postgres.data.parent.glob("data.unfinished-*"):
+        shutil.rmtree(abandoned, ignore_errors=True)
+    # A name of our own: an initdb whose caller was killed may still be writing to its.
+    unfinished = postgres.data.with_name(f"data.unfinished-{os.getpid()}")
     password_file = postgres.data.with_name("password")
-    shutil.rmtree(unfinished, ignore_errors=True)
     postgres.account.take(unfinished)
     try:
         _write_for(postgres.account, password_file, postgres.password)

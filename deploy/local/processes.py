@@ -30,7 +30,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class StepSpec:
-    """A command that must succeed once before the stack goes on. `is_shown` leaves its output on the terminal."""
+    """A command that must succeed once before the stack goes on. `is_shown` leaves its stderr on the terminal."""
 
     name: str
     command: list[str]

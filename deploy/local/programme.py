@@ -13,12 +13,14 @@ from deploy.local.credentials import Credentials
 from deploy.local.layout import Layout
 from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.seed import Seed
+from deploy.local.seed import environment as environment_of
 
-_SERVICES, _CONTROL_PLANE, _GATEWAY, _AGENT = range(4)
+_POSTGRES, _VALKEY, _CONTROL_PLANE, NODE_STAGE, _AGENT = range(5)
 _CONTROLLER = f"controller@{HOST}"
 _CONTROLLER_THREADS = "4"
 _INSTALL_LIMIT_S = 3600.0
 _WEB_STOP_S = "1"
+_GATEWAY_GRACE_S = "1.5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class Programme:
         return [
             ProcessSpec(
                 name="postgres",
-                stage=_SERVICES - 1,
+                stage=_POSTGRES,
                 command=self.postgres.command(),
                 environment=self.postgres.environment,
                 directory=self.postgres.data,
@@ -43,7 +45,7 @@ class Programme:
             ),
             ProcessSpec(
                 name="valkey",
-                stage=_SERVICES,
+                stage=_VALKEY,
                 command=self.valkey.command(),
                 environment={"PATH": os.defpath},
                 directory=self.layout.valkey,
@@ -66,11 +68,13 @@ class Programme:
         return [self._web(), self._controller(), self._beat()]
 
     def node(self, seed: Seed) -> list[ProcessSpec]:
-        return [self._gateway(), self._agent(seed)]
+        return [self._gateway(seed), self._agent(seed)]
 
     def _web(self) -> ProcessSpec:
         command = _python("-m", "uvicorn", "controlplane.asgi:application", "--host", HOST, "--no-access-log")
         command += ["--port", str(self.configuration.web_port), "--timeout-graceful-shutdown", _WEB_STOP_S]
+        # Frames are small and many: deflating them costs more than it saves.
+        command += ["--ws-per-message-deflate", "false"]
         is_ready = readiness.http_answers(f"{self.configuration.web_url}/healthz")
         return self._process("web", _CONTROL_PLANE, command, is_ready)
 
@@ -83,19 +87,18 @@ class Programme:
     def _beat(self) -> ProcessSpec:
         schedule = self.layout.var / "celerybeat-schedule"
         command = _celery("beat", "--schedule", str(schedule), "--pidfile", "")
-        return self._process("beat", _CONTROL_PLANE, command, readiness.file_exists(schedule))
+        return self._process("beat", _CONTROL_PLANE, command, readiness.has_written(schedule))
 
-    def _gateway(self) -> ProcessSpec:
+    def _gateway(self, seed: Seed) -> ProcessSpec:
         command = _python("-m", "workers.gateway", "--node-dir", str(self.layout.node))
+        command += ["--node-id", seed.node_id, "--grace-s", _GATEWAY_GRACE_S]
         command += ["--port", str(self.configuration.gateway_port)]
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")
-        return self._process("gateway", _GATEWAY, command, is_ready)
+        return self._process("gateway", NODE_STAGE, command, is_ready)
 
     def _agent(self, seed: Seed) -> ProcessSpec:
-        environment = {
-            "TOKENYARD_NODE_ID": seed.node_id,
-            "TOKENYARD_AGENT_TOKEN": seed.agent_token,
+        environment = environment_of(seed) | {
             "TOKENYARD_CONTROL_URL": f"ws://{HOST}:{self.configuration.web_port}/ws/agent/",
             "TOKENYARD_BROKER_URL": self.valkey.broker_url,
             "TOKENYARD_NODE_DIR": str(self.layout.node),
@@ -134,9 +137,12 @@ class Programme:
         return _python(str(self.configuration.root / "manage.py"), *arguments)
 
     def _environment(self) -> dict[str, str]:
-        """Ours, without what would send a client to another Postgres."""
+        """Ours, without what would send a client to another Postgres or our own addresses to a proxy."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        direct = ",".join(filter(None, [os.environ.get("no_proxy", ""), HOST, "localhost"]))
         return inherited | {
+            "no_proxy": direct,
+            "NO_PROXY": direct,
             "DJANGO_SETTINGS_MODULE": "controlplane.settings.dev",
             "PYTHONUNBUFFERED": "1",
             "TOKENYARD_VAR": str(self.layout.var),

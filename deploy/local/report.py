@@ -27,38 +27,39 @@ def demo_content(configuration: Configuration, seed: Seed, *, engine: str) -> di
 
 
 def summary(demo: dict[str, Any]) -> str:
+    gateway, model = f"{demo['gateway_url']}/v1", demo["model"]
     key = next(iter(demo["tenants"].values()))["api_key"]
-    logins = "\n".join(f"    {_login(login)}" for login in demo["logins"])
-    keys = "\n".join(f"    {name:<10} {tenant['api_key']}" for name, tenant in demo["tenants"].items())
+    logins = _columns([(one["username"], one["password"], one.get("role", "")) for one in demo["logins"]])
+    keys = _columns([(name, tenant["api_key"]) for name, tenant in demo["tenants"].items()])
+    messages = [{"role": "user", "content": "Say hello in five words."}]
     return f"""
 Tokenyard is ready.
 
-  Console    {demo["console_url"]}
-{logins}
+  Console  {demo["console_url"]}   sign in as
+{_indented(logins)}
 
-  Gateway    {demo["gateway_url"]}/v1   (OpenAI API, model {demo["model"]}, engine {demo["engine"]})
-{keys}
+  Gateway  {gateway}   the OpenAI API; model {model} on {demo["engine"]}; one key per tenant
+{_indented(keys)}
 
-  curl {demo["gateway_url"]}/v1/chat/completions \\
-    -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \\
-    -d '{json.dumps(_question(demo["model"]))}'
+  curl {gateway}/chat/completions \\
+    -H "Authorization: Bearer {key}" \\
+    -H "Content-Type: application/json" \\
+    -d '{json.dumps({"model": model, "messages": messages})}'
 
-  from openai import OpenAI
-  client = OpenAI(base_url="{demo["gateway_url"]}/v1", api_key="{key}")
-  answer = client.chat.completions.create(**{_question(demo["model"])!r})
+  from openai import OpenAI  # pip install openai
+  client = OpenAI(base_url="{gateway}", api_key="{key}")
+  answer = client.chat.completions.create(model="{model}", messages={json.dumps(messages)})
   print(answer.choices[0].message.content)
 """
 
 
 def status_table(state: StackState, *, now: float, urls: list[str]) -> str:
-    rows = [("PROCESS", "PID", "STATE", "UPTIME", "RESTARTS")]
+    rows: list[tuple[str, ...]] = [("PROCESS", "PID", "STATE", "UPTIME", "RESTARTS")]
     for one in state.processes:
         is_up = one.pid is not None and one.started_at is not None
         uptime = duration(now - one.started_at) if is_up and one.started_at else "–"
         rows.append((one.name, str(one.pid or "–"), one.state, uptime, str(one.restarts)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, "", f"stack: {state.phase}", *urls])
+    return "\n".join([*_columns(rows), "", f"stack: {state.phase}", *urls])
 
 
 def duration(seconds: float) -> str:
@@ -72,9 +73,10 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"
 
 
-def _login(login: dict[str, Any]) -> str:
-    return f"{login['username']:<10} {login['password']:<24} {login.get('role', '')}".rstrip()
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _question(model: str) -> dict[str, Any]:
-    return {"model": model, "messages": [{"role": "user", "content": "Say hello in five words."}]}
+def _indented(lines: list[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)

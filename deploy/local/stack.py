@@ -4,17 +4,19 @@ import asyncio
 import fcntl
 import json
 import os
+import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 from deploy.local import credentials, logs, programme, readiness
 from deploy.local.configuration import Configuration
-from deploy.local.engines import end_engines, has_engines, has_gpu
+from deploy.local.engines import end_engines, has_engines
 from deploy.local.layout import Layout, write_private
 from deploy.local.leftovers import end_leftovers
-from deploy.local.policies import resolve_engine
 from deploy.local.ports import check_ports
 from deploy.local.processes import ProcessSpec
 from deploy.local.programme import Programme
@@ -22,14 +24,22 @@ from deploy.local.report import demo_content, summary
 from deploy.local.seed import Seed, read_seed
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
+from workers.engines.registry import choose_engine
+from workers.engines.site import count_gpus
 
 _FIRST_ANSWER_LIMIT_S = 600.0
 _ASK_EVERY_S = 0.5
+_LOOK_AT_DATA_EVERY_S = 1.0
+_OPEN_FILES = 65_536
 Show = Callable[[str], None]
 
 
 class AlreadyRunningError(RuntimeError):
     """Another supervisor runs on the same data."""
+
+
+class DataGoneError(RuntimeError):
+    """The data of the stack were deleted or replaced while it ran."""
 
 
 @contextmanager
@@ -53,6 +63,7 @@ async def up(configuration: Configuration, show: Show, *, follows_logs: bool, ha
     """Runs until SIGINT, SIGTERM or SIGHUP, then stops everything. Raises StartError, PortTakenError and the like."""
     layout = Layout(configuration.var)
     layout.make()
+    _allow_many_files()
     with sole_use(layout):
         end_leftovers(layout, show)
         check_ports(configuration, with_engines=not has_engines(layout))
@@ -62,24 +73,57 @@ async def up(configuration: Configuration, show: Show, *, follows_logs: bool, ha
 async def _run_until_stopped(
     configuration: Configuration, layout: Layout, show: Show, *, follows_logs: bool, has_colour: bool
 ) -> None:
+    layout.demo.unlink(missing_ok=True)
     supervisor = Supervisor(layout)
-    bounded = asyncio.create_task(supervisor.keep_logs_bounded())
+    supervisor.announce_phase("starting")
+    companions = [asyncio.create_task(one) for one in (supervisor.keep_logs_bounded(), _until_data_gone(layout))]
     _cancel_on_signals()
     try:
-        await _start(configuration, layout, supervisor, show)
+        demo = await _start(configuration, layout, supervisor, show)
         supervisor.announce_phase("ready")
-        await (_follow(layout, show, has_colour=has_colour) if follows_logs else asyncio.Event().wait())
+        if follows_logs:  # else what we show goes to a log, where keys must not be
+            show(summary(demo))
+            companions.append(asyncio.create_task(_follow(layout, show, has_colour=has_colour)))
+        await _first_of(companions)
     except asyncio.CancelledError:
         show("Stopping …")
     finally:
-        bounded.cancel()
-        await supervisor.stop()
-        end_engines(layout, show)
-        layout.state.unlink(missing_ok=True)
+        for one in companions:
+            one.cancel()
+        await _stop(layout, supervisor)
+        show("Stopped.")
 
 
-async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
-    engine = resolve_engine(configuration.engine, has_gpu=has_gpu())
+async def _until_data_gone(layout: Layout) -> None:
+    """Raises DataGoneError. Who has no lock any more must not go on beside whoever takes the new one."""
+    ours = _file_number(layout.lock)
+    while _file_number(layout.lock) == ours:  # noqa: ASYNC110 - a deleted file sets no event of ours
+        await asyncio.sleep(_LOOK_AT_DATA_EVERY_S)
+    raise DataGoneError(f"The data in {layout.var} were deleted while the stack ran: it has stopped.")
+
+
+def _file_number(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_ino
+    return None
+
+
+async def _first_of(tasks: list[asyncio.Task[None]]) -> None:
+    """Ends, or raises, as the first of them does."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    done.pop().result()
+
+
+async def _stop(layout: Layout, supervisor: Supervisor) -> None:
+    """Engines end once the agent is gone, which would start them again, and beside the rest, to save time."""
+    await supervisor.stop(down_to_stage=programme.NODE_STAGE)
+    await asyncio.gather(supervisor.stop(), asyncio.to_thread(end_engines, layout))
+    layout.state.unlink(missing_ok=True)
+
+
+async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> dict[str, Any]:
+    """The content of demo.json."""
+    engine = choose_engine(configuration.engine, count_gpus())
     plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
     show(f"Engine: {engine}. Data: {layout.var}")
     await supervisor.run_step(plan.engine_step(engine))
@@ -93,12 +137,12 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
     await _timed("model", _until_answered(plan, seed), show)
     demo = demo_content(configuration, seed, engine=engine)
     write_private(layout.demo, json.dumps(demo, indent=2))
-    show(summary(demo))
+    return demo
 
 
 async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:
-    for spec in specs:
-        await _timed(spec.name, supervisor.start(spec), show)
+    """At once: none of them needs another's answer to start, and each says for itself when it is ready."""
+    await asyncio.gather(*(_timed(spec.name, supervisor.start(spec), show) for spec in specs))
 
 
 async def _until_answered(plan: Programme, seed: Seed) -> None:
@@ -120,6 +164,13 @@ async def _timed(name: str, work: Awaitable[None], show: Show) -> None:
 
 async def _follow(layout: Layout, show: Show, *, has_colour: bool) -> None:
     await logs.follow(logs.DirectoryFollower(layout.logs, has_colour=has_colour), show)
+
+
+def _allow_many_files() -> None:
+    """For the gateway's connections; its children inherit the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(_OPEN_FILES, hard) if hard > 0 else _OPEN_FILES, hard))
 
 
 def _cancel_on_signals() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from deploy.local.identity import ProcessIdentity, identify, is_running
 from deploy.local.layout import write_private
 from deploy.local.supervised import Status
+from workers.agent.identity import ProcessIdentity, identify, is_running
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ class RunningGateway:
     directory: Path
     stop: asyncio.Event
     task: "asyncio.Task[None]"
-    extra_headers: dict[str, str] = field(default_factory=dict)
 
     async def call(
         self, method: str, path: str, body: Any = None, *, tenant: str = "gold", headers: dict[str, str] | None = None
@@ -57,7 +56,7 @@ class RunningGateway:
 
     async def wait_for_generation(self, generation: int, timeout_s: float = 5) -> None:
         deadline = time.monotonic() + timeout_s
-        while self.service._surface.directory.snapshot.generation != generation:
+        while self.service.report.active_generation != generation:
             assert time.monotonic() < deadline, "the snapshot did not become active"
             await asyncio.sleep(0.02)
 
@@ -82,7 +81,7 @@ async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) ->
     """Stops with the block, and fails if any request is left without its end."""
     (directory / "snapshot.json").write_bytes(msgspec.json.encode(snapshot))
     port = free_port()
-    settings = {"host": "127.0.0.1", "gateway_id": "g1", "node_id": "n1", "grace_s": 1.0} | config
+    settings: dict[str, Any] = {"host": "127.0.0.1", "gateway_id": "g1", "node_id": "n1", "grace_s": 1.0} | config
     service = GatewayService(
         GatewayConfig(port=port, spool=directory / "spool", **settings),
         SnapshotFile(directory / "snapshot.json", None, keep_last_good=False),
@@ -100,6 +99,7 @@ async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) ->
     assert service._surface.exchanges == set()
     assert service._driver.scheduler.running_total() == 0
     assert service._driver._scheduled == {}
+    assert [engine for engine in service._driver._engines.values() if engine.pool._idle] == []
     for endpoint in service._driver.endpoints:
         assert service._driver.scheduler.is_idle(endpoint.endpoint_id)
 

@@ -72,6 +72,15 @@ class Services:
             yield self.valkey
 
 
+def die_with_parent(number: int) -> Callable[[], None]:
+    """For `preexec_fn`: the child gets this signal when the thread that started it is gone."""
+
+    def ask_kernel() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+    return ask_kernel
+
+
 @contextmanager
 def _running(command: list[str], *, stop_with: int, log: Path, **options: Any) -> Iterator[Callable[..., None]]:
     """Yields a function that waits until a probe no longer raises."""
@@ -80,7 +89,7 @@ def _running(command: list[str], *, stop_with: int, log: Path, **options: Any) -
             command,
             stdout=output,
             stderr=output,
-            preexec_fn=lambda: _libc.prctl(_PR_SET_PDEATHSIG, stop_with),  # noqa: PLW1509 - pytest starts it unthreaded
+            preexec_fn=die_with_parent(stop_with),  # noqa: PLW1509 - started before any thread of ours
             **options,
         )
     try:

@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from workers.gateway.bodies import Peek, ask_for_usage, replace_model
+from workers.gateway.bodies import Peek, with_fields
+from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Engine
 from workers.gateway.server import HttpRequest
 
@@ -47,9 +48,5 @@ class Question(Struct, eq=False):
     def _body_for(self, engine: Engine) -> bytes:
         body = self.request.body
         if self.is_renamed:
-            body = replace_model(body, self.served_name)
-        is_continuous = engine.endpoint.reports_continuous_usage
-        has_asked = self.peek.wants_continuous_usage if is_continuous else self.peek.wants_usage
-        if self.needs_usage and not has_asked:
-            body = ask_for_usage(body, self.peek, is_continuous=is_continuous)
-        return body
+            body = with_fields(body, {"model": self.served_name})
+        return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body

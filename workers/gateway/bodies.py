@@ -23,6 +23,7 @@ class Peek(Struct):
     max_tokens: Any = None
     max_completion_tokens: Any = None
     n: Any = None
+    timings_per_token: Any = None
 
     @property
     def is_stream(self) -> bool:
@@ -31,14 +32,6 @@ class Peek(Struct):
         if isinstance(value, str):
             return value.lower() in _TRUE_WORDS
         return value is True or value == 1
-
-    @property
-    def wants_usage(self) -> bool:
-        return bool(self._option("include_usage"))
-
-    @property
-    def wants_continuous_usage(self) -> bool:
-        return self.wants_usage and bool(self._option("continuous_usage_stats"))
 
     @property
     def end_user(self) -> str:
@@ -53,9 +46,8 @@ class Peek(Struct):
         limits = (self.max_completion_tokens, self.max_tokens)
         return next((limit for limit in limits if isinstance(limit, int) and limit >= 0), None)
 
-    def _option(self, name: str) -> Any:
-        options = self.stream_options
-        return options.get(name) if isinstance(options, dict) else None
+    def has_stream_option(self, name: str) -> bool:
+        return isinstance(self.stream_options, dict) and bool(self.stream_options.get(name))
 
 
 class Usage(Struct):
@@ -85,11 +77,17 @@ class CompletionDetails(Struct):
     reasoning_tokens: int | None = 0
 
 
+class Metrics(Struct):
+    """What vLLM tells of one request; `time_to_first_token_ms` counts from its arrival at the engine."""
+
+    time_to_first_token_ms: float | None = None
+
+
 class Answer(Struct):
     """A whole answer, as far as it is read."""
 
     usage: Usage | None = None
-    system_fingerprint: str | None = None
+    metrics: Metrics | None = None
 
 
 _decode_peek = msgspec.json.Decoder(Peek).decode
@@ -120,27 +118,15 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
     return Peek(**{name: fields.get(name) for name in Peek.__struct_fields__})
 
 
-def replace_model(body: bytes, model: str) -> bytes:
-    """The same object with another `model`; the other values keep their bytes."""
-    return _replace_field(body, "model", model)
-
-
-def ask_for_usage(body: bytes, found: Peek, *, is_continuous: bool) -> bytes:
-    """Sets stream_options so that the engine reports usage."""
-    wanted = {"include_usage": True} | ({"continuous_usage_stats": True} if is_continuous else {})
-    if found.stream_options is None and b'"stream_options"' not in body:
-        return body.rstrip()[:-1] + b',"stream_options":' + msgspec.json.encode(wanted) + b"}"
-    if found.stream_options is not None and not isinstance(found.stream_options, dict):
-        return body  # not ours to repair: the engine refuses it and says why
-    return _replace_field(body, "stream_options", (found.stream_options or {}) | wanted)
-
-
-def _replace_field(body: bytes, name: str, value: Any) -> bytes:
+def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
+    """The same object with these fields set; the other values keep their bytes."""
+    if not any(b'"%b"' % name.encode() in body for name in fields):
+        return body.rstrip()[:-1] + b"," + msgspec.json.encode(fields)[1:]
     try:
-        fields: dict[str, Any] = _decode_fields(body)
-        return msgspec.json.encode(fields | {name: value})
+        known: dict[str, Any] = _decode_fields(body)
+        return msgspec.json.encode(known | fields)
     except msgspec.DecodeError:
-        return json.dumps(json.loads(body) | {name: value}).encode()
+        return json.dumps(json.loads(body) | fields).encode()
 
 
 def read_answer(body: bytes) -> Answer:

@@ -13,7 +13,8 @@ from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
 from workers.gateway.asking import Question
-from workers.gateway.bodies import read_answer, replace_model
+from workers.gateway.bodies import Answer, read_answer, with_fields
+from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
@@ -139,14 +140,15 @@ class Exchange:
         self._status = status
         self._headers = headers
         content_type = next((value for name, value in headers if name == b"content-type"), b"")
-        if content_type.startswith(b"text/event-stream"):
-            self._stream = self._make_filter()
+        if content_type.startswith(b"text/event-stream") and self._engine is not None:
+            self._stream = self._make_filter(self._engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
-        self._note_progress()
+        self.last_progress_at = self._owner.monotonic()
         if self._stream is None:
             self._pieces += pieces
             return
+        self._note_first_token()
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._stream.is_too_long:
             self.give_up(errors.engine_died())
@@ -155,10 +157,9 @@ class Exchange:
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None
-        if pieces:
-            self._note_progress()
-            self._pieces += pieces
+        self._pieces += pieces
         if self._stream is not None:
+            self._note_first_token()
             self._end_stream(self._stream)
         else:
             self._end_whole()
@@ -210,20 +211,21 @@ class Exchange:
 
     # -- answering
 
-    def _note_progress(self) -> None:
-        self.last_progress_at = self._owner.monotonic()
+    def _note_first_token(self) -> None:
         if self._settlement.first_token_at is None:
-            self._settlement.first_token_at = self.last_progress_at
+            self._settlement.first_token_at = self._owner.monotonic()
 
-    def _make_filter(self) -> StreamFilter:
+    def _make_filter(self, engine: Engine) -> StreamFilter:
         question = self._question
-        names = (question.served_name, question.public_model)
+        peek = question.peek
+        dialect = dialect_of(engine.endpoint)
         return StreamFilter(
-            fingerprint=self._engine.fingerprint if self._engine is not None else None,
-            choices_per_prompt=question.peek.choices_per_prompt,
-            hide_usage=question.needs_usage and not question.peek.wants_usage,
-            hide_continuous=question.needs_usage and not question.peek.wants_continuous_usage,
-            rename=names if question.is_renamed else None,
+            dialect,
+            hide_usage=question.needs_usage and dialect.hides_usage_event(peek),
+            hide_counts=question.needs_usage and dialect.hides_counts(peek),
+            rename=(question.served_name, question.public_model) if question.is_renamed else None,
+            fingerprint=engine.fingerprint,
+            choices_per_prompt=peek.choices_per_prompt,
         )
 
     def _end_stream(self, stream: StreamFilter) -> None:
@@ -239,7 +241,7 @@ class Exchange:
         is_answer = self._status < 400  # noqa: PLR2004 - HTTP
         used = self._used_by_whole(body) if is_answer else NOTHING
         if is_answer and self._question.is_renamed and body.startswith(b"{"):
-            body = replace_model(body, self._question.public_model)
+            body = with_fields(body, {"model": self._question.public_model})
         self._settle(used, _outcome_of(self._status), self._status)
         self._answer.send_whole(self._status, self._headers, body)
         self._leave_schedule(is_failed=self._status >= 500)  # noqa: PLR2004 - HTTP
@@ -283,9 +285,17 @@ class Exchange:
 
     def _used_by_whole(self, body: bytes) -> Used:
         answer = read_answer(body)
+        self._learn_first_token(answer)
         if answer.usage is None:
             return self._estimate(len(body) // BYTES_PER_TOKEN)
         return reported(answer.usage)
+
+    def _learn_first_token(self, answer: Answer) -> None:
+        """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
+        asked_at = self._settlement.dispatched_at
+        ttft_ms = answer.metrics.time_to_first_token_ms if answer.metrics is not None else None
+        if asked_at is not None and ttft_ms is not None:
+            self._settlement.first_token_at = asked_at + ttft_ms / 1000
 
     def _used_so_far(self) -> Used:
         """What the engine has done for an answer that ends here."""

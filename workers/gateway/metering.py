@@ -16,6 +16,7 @@ from workers.gateway.spool import Spool
 # English text in current tokenizers; only for requests whose engine did not get to say.
 BYTES_PER_TOKEN = 4
 TTFT_WINDOW_S = 60.0
+_TTFTS_MAX = 2000
 
 
 class Used(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,7 @@ class Meter:
         self._unix_time = unix_time
         self._randomness = randomness
         self._sequence = 0
-        self._ttfts: deque[tuple[float, float]] = deque(maxlen=10_000)
+        self._ttfts: deque[tuple[float, float]] = deque(maxlen=_TTFTS_MAX)
         self.requests_total = 0
         self.refused_total = 0
         self.failed_total = 0

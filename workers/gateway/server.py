@@ -34,7 +34,10 @@ class HttpRequest(Struct, eq=False):
     arrived_at: float
 
     def header(self, name: bytes) -> bytes:
-        return next((value for key, value in self.headers if key == name), b"")
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return b""
 
 
 class ResponseOwner(Protocol):

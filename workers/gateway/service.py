@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import random
 import time
 from collections.abc import Callable
@@ -59,7 +60,7 @@ class GatewayService:
         self._endpoints_file = endpoints_file
         self._offered: list[Endpoint] = []
         self._connections: set[ClientConnection] = set()
-        randomness = random.SystemRandom()
+        randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         self._spool = Spool(config.spool, self.boot_id)
         self._meter = Meter(
@@ -104,6 +105,7 @@ class GatewayService:
         await self._drain()
         for task in periodic:
             task.cancel()
+        self._driver.close_connections()
         self._each_second()
         self._spool.close()
 

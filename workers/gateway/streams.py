@@ -9,6 +9,7 @@ import re
 import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
+from workers.gateway.dialects import Dialect
 
 _END = b"\n\n"
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
@@ -16,35 +17,39 @@ _USAGE_KEY = b',"usage":{'
 _FINISH = b'"finish_reason":"'
 _FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
-_WITHOUT_OUTPUT = (b'"delta":{}}]}', b'"choices":[]}')
+_WITHOUT_OUTPUT = b'"delta":{}}]}'
+_NO_CHOICES = b'"choices":[]'
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
 class StreamFilter:
     """Fed with the body's bytes as they come; returns what may go out, always whole events.
 
-    `choices_per_prompt` is the request's `n`; `rename` is the model's name (from, to). `fingerprint` is the engine's
+    `hide_usage` drops the usage event, `hide_counts` what it counts along in the others. `choices_per_prompt` is
+    the request's `n`; `rename` is the model's name (from, to). `fingerprint` is the engine's
     `system_fingerprint` as JSON, b"" when it has none, None while that is unknown: vLLM stamps it on events that finish
     a choice when no usage event follows, and on the usage event otherwise.
     """
 
     def __init__(
         self,
+        dialect: Dialect,
         *,
         hide_usage: bool,
-        hide_continuous: bool,
+        hide_counts: bool,
         rename: tuple[str, str] | None = None,
         fingerprint: bytes | None = None,
         choices_per_prompt: int = 1,
     ) -> None:
+        self._dialect = dialect
         self._hide_usage = hide_usage
-        self._hide_continuous = hide_continuous
+        self._hide_counts = hide_counts
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
         self._choices_per_prompt = choices_per_prompt
         self._tail = b""
         self._held: list[bytes] = []
         self._final_usage = b""
-        self._running_usage: dict[bytes, bytes] = {}
+        self._counts: dict[bytes, bytes] = {}
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -54,7 +59,7 @@ class StreamFilter:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
         if self._final_usage:
             return decode_usage(self._final_usage)
-        return add_usage(self._running_usage, self._choices_per_prompt) if self._running_usage else None
+        return self._dialect.read_counts(self._counts, self._choices_per_prompt) if self._counts else None
 
     def feed(self, chunk: bytes) -> bytes:
         chunk = self._tail + chunk if self._tail else chunk
@@ -84,15 +89,15 @@ class StreamFilter:
     def _pass(self, event: bytes) -> bytes:
         if not event.startswith(b"data: {"):
             return self._release() + event + _END
-        at = event.rfind(_USAGE_KEY)
+        if _NO_CHOICES in event:
+            return self._pass_usage_event(event)
+        key = self._dialect.count_key
+        at = event.rfind(key)
         if at >= 0:
-            end = _end_of_object(event, at + len(_USAGE_KEY) - 1)
-            usage = event[at + len(_USAGE_KEY) - 1 : end]
-            if b'"choices":[]' in event:
-                self._final_usage = usage
-                return self._pass_usage_event(event)
-            self._running_usage[_choice_index(event)] = usage
-            if self._hide_continuous:
+            start = at + len(key) - 1
+            end = _end_of_object(event, start)
+            self._counts[_choice_index(event)] = event[start:end]
+            if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
@@ -115,6 +120,10 @@ class StreamFilter:
         return event + _END
 
     def _pass_usage_event(self, event: bytes) -> bytes:
+        at = event.rfind(_USAGE_KEY)
+        if at >= 0:
+            start = at + len(_USAGE_KEY) - 1
+            self._final_usage = event[start : _end_of_object(event, start)]
         self.fingerprint = _fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
 

@@ -37,6 +37,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers: Headers = []
         self._is_complete = False
         self._until_close = False
+        self._keeps_alive = False
         self.was_used = False
         self.transport: asyncio.Transport
 
@@ -105,13 +106,14 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_complete = self._parser.get_status_code() >= 200  # noqa: PLR2004 - an interim answer
+        self._keeps_alive = self._parser.should_keep_alive()  # only here does the parser know
 
     # -- inside
 
     def _end(self, reader: AnswerReader, pieces: list[bytes]) -> None:
         self._reader = None
         self.was_used = True
-        if self._parser.should_keep_alive() and not self.transport.is_closing():
+        if self._keeps_alive and not self.transport.is_closing():
             self._pool.put_back(self)
         else:
             self.transport.close()

@@ -48,10 +48,27 @@ CLASSES = (
 )
 
 
-def _engines(*, max_context_tokens: int, profile: str) -> dict[str, DemoEngine]:
-    small = DemoEngine(source="smollm2-135m-instruct", max_context_tokens=max_context_tokens)
-    fake = DemoEngine(source="fake", max_context_tokens=8192, engine_args={"profile": profile})
-    return {"llamacpp": small, "vllm": small, "fake": fake}
+# Three engines share the machine's one GPU.
+_SHARED_GPU = {"gpu_memory_utilization": 0.2}
+
+
+def _chat_engines(*, max_context_tokens: int, profile: str) -> dict[str, DemoEngine]:
+    return {
+        "llamacpp": DemoEngine(source="smollm2-135m-instruct", max_context_tokens=max_context_tokens),
+        "vllm": DemoEngine(
+            source="smollm2-135m-instruct", max_context_tokens=max_context_tokens, engine_args=_SHARED_GPU
+        ),
+        "fake": DemoEngine(source=profile, max_context_tokens=8192),
+    }
+
+
+def _embedding_engines(*, profile: str) -> dict[str, DemoEngine]:
+    """llama.cpp brings no model made for embeddings; its chat model gives usable vectors."""
+    return {
+        "llamacpp": DemoEngine(source="smollm2-135m-instruct", max_context_tokens=2048),
+        "vllm": DemoEngine(source="all-minilm-l6-v2", max_context_tokens=512, engine_args=_SHARED_GPU),
+        "fake": DemoEngine(source=profile, max_context_tokens=8192),
+    }
 
 
 VERSIONS = (
@@ -60,20 +77,20 @@ VERSIONS = (
         label="v1",
         task="generate",
         price=Price(input_pico_usd=150_000, cached_input_pico_usd=75_000, output_pico_usd=600_000),
-        engines=_engines(max_context_tokens=2048, profile="llama3-8b/a100/tp1"),
+        engines=_chat_engines(max_context_tokens=2048, profile="llama3-8b/a100/tp1"),
     ),
     DemoVersion(
         model=CHAT_MODEL,
         label="v2",
         task="generate",
         price=Price(input_pico_usd=200_000, cached_input_pico_usd=100_000, output_pico_usd=800_000),
-        engines=_engines(max_context_tokens=4096, profile="llama3-8b/h100/tp1"),
+        engines=_chat_engines(max_context_tokens=4096, profile="llama3-8b/h100/tp1"),
     ),
     DemoVersion(
         model=EMBEDDING_MODEL,
         label="v1",
         task="embed",
         price=Price(input_pico_usd=20_000, cached_input_pico_usd=20_000),
-        engines=_engines(max_context_tokens=2048, profile="llama3-8b/l4/tp1"),
+        engines=_embedding_engines(profile="llama3-8b/l4/tp1"),
     ),
 )

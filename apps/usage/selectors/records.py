@@ -1,10 +1,11 @@
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
 from apps.tenants.policies import has_every_tenant
+from apps.tenants.selectors import get_tenant
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.reports import UsageScope
 
@@ -29,3 +30,33 @@ def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:
     if record is None:
         raise NotFoundError("no such usage record")
     return record
+
+
+def page_of_records(
+    *, scope: UsageScope, outcome: str = "", request_id: str = "", before: UUID | None = None, size: int = 50
+) -> tuple[list[UsageRecord], bool]:
+    """Newest first, those older than the record `before`, and whether there are more."""
+    records = list_records(scope=scope)
+    if outcome:
+        records = records.filter(outcome=outcome)
+    if request_id:
+        records = records.filter(request_id=request_id)
+    if last := before and UsageRecord.objects.filter(record_id=before).only("arrived_at").first():
+        older = Q(arrived_at__lt=last.arrived_at) | Q(arrived_at=last.arrived_at, record_id__lt=before)
+        records = records.filter(older)
+    found = list(records.order_by("-arrived_at", "-record_id")[: size + 1])
+    return found[:size], len(found) > size
+
+
+def count_newer_records(*, scope: UsageScope, than: UUID, limit: int = 100) -> int:
+    newest = UsageRecord.objects.filter(record_id=than).only("arrived_at").first()
+    if newest is None:
+        return 0
+    return list_records(scope=scope).filter(arrived_at__gt=newest.arrived_at)[:limit].count()
+
+
+def find_record_of_request(*, actor: Actor, tenant_id: UUID, key_id: UUID, request_id: str) -> UsageRecord | None:
+    """The record of one request of one key, once it has arrived."""
+    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    records = UsageRecord.objects.filter(tenant_id=tenant.pk, key_id=key_id, request_id=request_id)
+    return records.order_by("-arrived_at").first()

@@ -46,11 +46,12 @@ def test_a_second_database_is_made_once(postgres):
 
 def test_an_initdb_cut_short_is_done_again(tmp_path_factory, postgres):
     half_made = postgres.data.parent.parent / "half-made"
-    (half_made / "data.unfinished").mkdir(parents=True)
-    (half_made / "data.unfinished" / "PG_VERSION").write_text("18")
+    (half_made / "data.unfinished-1").mkdir(parents=True)
+    (half_made / "data.unfinished-1" / "PG_VERSION").write_text("18")
     located = embedded_postgres.locate(half_made, password="x", is_durable=False)
     embedded_postgres.prepare(located)
     assert (located.data / "global" / "pg_control").exists()
+    assert not (half_made / "data.unfinished-1").exists()
 
 
 def test_valkey_answers_only_with_the_password(valkey):

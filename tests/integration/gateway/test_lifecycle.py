@@ -133,6 +133,17 @@ async def test_a_request_that_no_byte_was_sent_for_runs_again_elsewhere(tmp_path
     assert max(record.attempts for record in records) == 2
 
 
+async def test_connections_to_an_engine_are_kept(tmp_path):
+    async with (
+        fake_engine("--served-model-name", "demo-chat") as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        for is_stream in (False, True, False):
+            await gateway.chat(stream=is_stream, max_tokens=2)
+        [running] = gateway.service._driver._engines.values()
+        assert len(running.pool._idle) == 1
+
+
 async def test_an_engine_that_restarts_breaks_no_request_on_a_kept_connection(tmp_path):
     port = free_port()
     async with running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [port]))) as gateway:

@@ -1,6 +1,7 @@
 """Drives the model by a clock: wakes at the end of each step and tells listeners what their sequences gained."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -36,6 +37,7 @@ class Clockwork:
         self._loop = loop
         self._listeners: dict[Sequence, Listener] = {}
         self._step_ends_at: float | None = None
+        self._steps_ended = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -68,11 +70,17 @@ class Clockwork:
         self._timer = None
         if self.is_hanging:
             return
+        steps_before = self._steps_ended
         finished = self._catch_up()
-        self._tell(finished)
+        if self._steps_ended != steps_before:
+            self._tell(finished)
         self.after_turn()
         if self._step_ends_at is not None and self._timer is None:
-            self._timer = self._loop.call_at(self._step_ends_at, self._turn)
+            self._timer = self._loop.call_later(self._wait_s(self._step_ends_at), self._turn)
+
+    def _wait_s(self, until: float) -> float:
+        """Whole milliseconds, rounded up: the loop's timers know no less, and one that rings early would ring again."""
+        return math.ceil(max(until - self._loop.time(), 0.0) * 1000) / 1000
 
     def _catch_up(self) -> list[Sequence]:
         now = self._loop.time()
@@ -84,6 +92,7 @@ class Clockwork:
             if self._step_ends_at is None or self._step_ends_at > now:
                 break
             result = self.batch.end_step()
+            self._steps_ended += 1
             self._count(result)
             finished += result.finished
             self._step_ends_at = self.batch.begin_step(max(self._step_ends_at, now - _MAX_LAG_S))

@@ -1,7 +1,7 @@
 import pytest
 
 from deploy.local import policies
-from deploy.local.policies import ExitHistory, GiveUp, Restart, after_exit, kill_at_s, resolve_engine
+from deploy.local.policies import ExitHistory, GiveUp, Restart, after_exit, kill_at_s
 
 pytestmark = pytest.mark.unit
 
@@ -45,11 +45,3 @@ def test_every_stage_has_its_share_of_the_stop_and_the_last_ends_with_it():
     deadlines = [kill_at_s(stage, 5) for stage in range(5)]
     assert deadlines == sorted(deadlines)
     assert deadlines[-1] == policies.STOP_LIMIT_S
-
-
-@pytest.mark.parametrize(
-    ("asked", "has_gpu", "engine"),
-    [("auto", True, "vllm"), ("auto", False, "llamacpp"), ("fake", True, "fake"), ("vllm", False, "vllm")],
-)
-def test_the_engine_is_what_was_asked_for_or_what_the_machine_can_do(asked, has_gpu, engine):
-    assert resolve_engine(asked, has_gpu=has_gpu) == engine

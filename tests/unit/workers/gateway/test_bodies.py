@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from workers.gateway.bodies import ask_for_usage, peek, read_answer, replace_model
+from workers.gateway.bodies import peek, read_answer, with_fields
 from workers.gateway.errors import GatewayError
 
 pytestmark = pytest.mark.unit
@@ -35,37 +35,22 @@ def test_a_body_without_a_model_is_refused_with_400(body):
 def test_bodies_that_only_python_can_read_are_read_all_the_same():
     body = b'{"model":"m","stream":true,"temperature":NaN}'
     assert peek(body).is_stream
-    assert json.loads(replace_model(body, "other"))["model"] == "other"
+    assert json.loads(with_fields(body, {"model": "other"}))["model"] == "other"
 
 
 def test_another_model_leaves_every_other_byte_of_the_values_alone():
     body = b'{"a":1.50,"model":"x","s":"\\u00e9","n":[1, 2],"big":12345678901234567890123}'
-    changed = replace_model(body, "y")
+    changed = with_fields(body, {"model": "y"})
     assert changed == b'{"a":1.50,"model":"y","s":"\\u00e9","n":[1, 2],"big":12345678901234567890123}'
 
 
-def test_usage_is_asked_for_without_touching_the_rest():
-    body = b'{"model":"m", "stream": true }\n'
-    assert ask_for_usage(body, peek(body), is_continuous=False) == (
-        b'{"model":"m", "stream": true ,"stream_options":{"include_usage":true}}'
-    )
+def test_a_field_is_added_without_touching_the_rest():
+    assert with_fields(b'{"model":"m", "stream": true }\n', {"x": 1}) == b'{"model":"m", "stream": true ,"x":1}'
 
 
-def test_usage_is_added_to_the_options_that_are_there():
-    body = b'{"model":"m","stream":true,"stream_options":{"include_usage":false,"x":1}}'
-    options = json.loads(ask_for_usage(body, peek(body), is_continuous=True))["stream_options"]
-    assert options == {"include_usage": True, "continuous_usage_stats": True, "x": 1}
-
-
-@pytest.mark.parametrize("text", ["null", "{}"])
-def test_empty_options_are_filled(text):
-    body = b'{"model":"m","stream":true,"stream_options":%b}' % text.encode()
-    assert json.loads(ask_for_usage(body, peek(body), is_continuous=False))["stream_options"] == {"include_usage": True}
-
-
-def test_options_of_a_wrong_type_are_left_for_the_engine_to_refuse():
-    body = b'{"model":"m","stream":true,"stream_options":"all"}'
-    assert ask_for_usage(body, peek(body), is_continuous=True) == body
+def test_a_name_that_stands_in_a_text_is_no_field():
+    body = b'{"model":"m","prompt":"\\"x\\" "x""}'.replace(b'"x""', b'x"')
+    assert json.loads(with_fields(body, {"x": 1}))["x"] == 1
 
 
 def test_usage_of_a_whole_answer_is_read():
@@ -83,3 +68,9 @@ def test_the_end_user_is_the_safety_identifier_before_the_user():
     assert peek(b'{"model":"m","user":"u","safety_identifier":"s"}').end_user == "s"
     assert peek(b'{"model":"m","user":"u"}').end_user == "u"
     assert peek(b'{"model":"m","user":7}').end_user == ""
+
+
+def test_the_engines_own_ttft_of_a_whole_answer_is_read():
+    answer = read_answer(b'{"metrics":{"time_to_first_token_ms":12.5,"generation_time_ms":7}}')
+    assert answer.metrics is not None
+    assert answer.metrics.time_to_first_token_ms == 12.5

@@ -8,17 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.vllm_samples import load_sample
+from workers.contracts.endpoints import Endpoint
+from workers.gateway.dialects import dialect_of
 from workers.gateway.streams import StreamFilter
+
+VLLM = dialect_of(Endpoint(endpoint_id="e", version_id="v", base_url=""))
+LLAMACPP = dialect_of(Endpoint(endpoint_id="e", version_id="v", base_url="", engine="llamacpp"))
 
 pytestmark = pytest.mark.unit
 
 
 def hiding(**changes) -> StreamFilter:
-    return StreamFilter(**{"hide_usage": True, "hide_continuous": True} | changes)
+    return StreamFilter(VLLM, **{"hide_usage": True, "hide_counts": True} | changes)
 
 
 def asked() -> StreamFilter:
-    return StreamFilter(hide_usage=False, hide_continuous=True)
+    return StreamFilter(VLLM, hide_usage=False, hide_counts=True)
+
+
+def llamacpp(**changes) -> StreamFilter:
+    return StreamFilter(LLAMACPP, **{"hide_usage": False, "hide_counts": True} | changes)
 
 
 def run(stream: StreamFilter, *chunks: bytes) -> bytes:
@@ -52,7 +61,6 @@ def test_a_stream_without_running_counts_passes_byte_for_byte_when_usage_was_ask
         ("chat_stream_usage", 34, 12, 0),
         ("chat_stream_continuous_usage", 34, 4, 0),
         ("completions_n2", 6, 16, 0),
-        ("llamacpp_chat_stream", 34, 6, 33),
     ],
 )
 def test_usage_is_read_as_the_engine_reported_it(recording, tokens_in, tokens_out, cached):
@@ -113,6 +121,30 @@ def test_the_model_gets_its_public_name_in_every_event():
     body = run(stream, load_sample("chat_stream_continuous_usage").response.body)
     assert body.count(b'"model":"pub\\"lic"') == 5
     assert b"smollm2" not in body
+
+
+LLAMACPP_EVENT = (
+    b'data: {"choices":[{"finish_reason":%b,"index":0,"delta":{%b}}],"object":"chat.completion.chunk",'
+    b'"timings":{"cache_n":36,"prompt_n":1,"prompt_ms":6.013,"predicted_n":%d,"predicted_ms":9.4}}\n\n'
+)
+
+
+def test_llamacpp_counts_along_and_only_its_last_count_is_shown():
+    stream = llamacpp()
+    first = stream.feed(LLAMACPP_EVENT % (b"null", b'"content":"L"', 1))
+    last = stream.feed(LLAMACPP_EVENT % (b'"length"', b"", 2))
+    assert b"timings" not in first
+    assert last == LLAMACPP_EVENT % (b'"length"', b"", 2)
+    assert stream.usage is not None
+    assert (stream.usage.prompt_tokens, stream.usage.cached_tokens, stream.usage.completion_tokens) == (37, 36, 2)
+
+
+def test_llamacpp_passes_byte_for_byte_when_nothing_was_added():
+    body = load_sample("llamacpp_chat_stream").response.body
+    stream = llamacpp()
+    assert run(stream, body) == body
+    assert stream.usage is not None
+    assert (stream.usage.prompt_tokens, stream.usage.cached_tokens, stream.usage.completion_tokens) == (34, 33, 6)
 
 
 CHOICES = (

@@ -1,0 +1,160 @@
+"""What templates say in one word: icons, states, figures with units, times, and "–" for what is not known."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.http import QueryDict
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.timezone import now
+
+from apps.console.policies import measures
+from apps.console.policies.measures import UNKNOWN
+from apps.console.policies.states import level_of
+
+register = template.Library()
+
+UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
+
+
+@register.simple_tag
+def icon(name: str, size: str = "") -> SafeString:
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>',
+        f"icon-{size}" if size else "",
+        static("vendor/icons/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def state(word: str, level: str = "", title: str = "") -> SafeString:
+    return format_html(
+        '<span class="state" data-state="{}" title="{}">{}</span>',
+        level or level_of(word),
+        title,
+        word.replace("_", " "),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def live(context: template.Context, *parts: Any) -> SafeString:
+    """A value of the live frame, which the page keeps fresh: `{% live "node" node.pk "running" %}`."""
+    key = ".".join(map(str, parts))
+    value = context["frame"]["values"].get(key, UNREPORTED)
+    return format_html(
+        '<span class="num{}" data-live="{}" title="{}">{}<span class="unit"> {}</span></span>',
+        " unknown" if value["text"] == UNKNOWN else "",
+        key,
+        value.get("title", ""),
+        value["text"],
+        value.get("unit", ""),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def live_state(context: template.Context, *parts: Any) -> SafeString:
+    key = ".".join([*map(str, parts), "state"])
+    value = context["frame"]["values"].get(key, UNREPORTED)
+    return format_html(
+        '<span class="state" data-live="{}" data-state="{}" title="{}">{}</span>',
+        key,
+        value.get("state", "unknown"),
+        value.get("title", ""),
+        value["text"],
+    )
+
+
+@register.simple_tag
+def unknown(reason: str) -> SafeString:
+    return format_html('<span class="unknown" title="{}">–</span>', reason)
+
+
+@register.simple_tag
+def measure(value: float | str | None, unit: str, reason: str = "not reported") -> SafeString:
+    """A figure with its unit. `reason` is what the hover of "–" says when the value is not known or not there."""
+    if value is None or isinstance(value, str):
+        return unknown(reason)
+    shown = measures.measure(value, unit)
+    return format_html(
+        '<span class="num" title="{}">{}{}</span>',
+        shown.exact,
+        shown.text,
+        format_html(' <span class="unit">{}</span>', shown.unit) if shown.unit else "",
+    )
+
+
+@register.simple_tag
+def when(moment: datetime | float | None, reason: str = "never") -> SafeString:
+    """A relative time that the page keeps fresh, the exact one on hover."""
+    if moment is None:
+        return unknown(reason)
+    at = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
+    return format_html(
+        '<time datetime="{}" data-relative title="{}">{}</time>',
+        at.isoformat(),
+        at.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        measures.ago(now() - at),
+    )
+
+
+@register.simple_tag
+def plain_measure(value: float, unit: str) -> str:
+    return str(measures.measure(value, unit))
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """The page's own query string with some parameters changed; None takes one away."""
+    return changed_query(context["request"].GET, changes)
+
+
+@register.simple_tag(takes_context=True)
+def query_without(context: template.Context, name: str) -> str:
+    return changed_query(context["request"].GET, {name: None})
+
+
+@register.simple_tag(takes_context=True)
+def query_narrowed(context: template.Context, narrow: dict[str, Any], by: str | None) -> str:
+    return changed_query(context["request"].GET, {**narrow, "by": by})
+
+
+def changed_query(params: QueryDict, changes: dict[str, Any]) -> str:
+    changed = params.copy()
+    for name, value in changes.items():
+        changed.pop(name, None)
+        if value is not None:
+            changed[name] = str(value)
+    return f"?{changed.urlencode()}"
+
+
+@register.filter
+def initials(name: str) -> str:
+    words = name.replace("@", " ").replace(".", " ").split()
+    return "".join(word[0] for word in words[:2]) or "?"
+
+
+@register.simple_tag
+def icon_sheet() -> str:
+    return static("vendor/icons/icons.svg")
+
+
+@register.filter
+def audit_words(action: str) -> str:
+    """`key.revoked` reads as "revoked key", `route.weights_changed` as "changed weights of route"."""
+    subject, _, done = action.partition(".")
+    what, _, verb = done.rpartition("_")
+    return f"{verb} {what} of {subject}".replace("_", " ") if what else f"{verb} {subject}".replace("_", " ")
+
+
+@register.filter
+def spaced(word: str) -> str:
+    return word.replace("_", " ")
+
+
+@register.filter
+def after_colon(name: str) -> str:
+    """`demo-chat:v2` → `v2`, where the model is named beside it."""
+    return name.rpartition(":")[2]

@@ -1,0 +1,73 @@
+"""What the address of a usage page asks for. Every value may be wrong: then the domain or this module refuses it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import QueryDict
+
+from apps.common.actors import Actor
+from apps.common.errors import InvalidInputError
+from apps.console.policies.periods import Period, period_for, zone_named
+from apps.usage.selectors.reports import UsageScope, scope_for
+
+
+@dataclass(frozen=True)
+class UsageQuery:
+    period: Period
+    tenant_id: UUID | None
+    user_id: UUID | None
+    key_id: UUID | None
+    public_model: str
+
+    def scope(self, actor: Actor, period: Period | None = None) -> UsageScope:
+        chosen = period or self.period
+        return scope_for(
+            actor=actor,
+            start=chosen.start,
+            end=chosen.end,
+            tenant_id=self.tenant_id,
+            user_id=self.user_id,
+            key_id=self.key_id,
+            public_model=self.public_model,
+        )
+
+    def as_api_query(self, **more: str) -> str:
+        """The same question to the REST API, as a query string."""
+        asked = {
+            "zone": self.period.zone.key,
+            "start": self.period.start.isoformat(),
+            "end": self.period.end.isoformat(),
+            "tenant": self.tenant_id,
+            "user": self.user_id,
+            "key": self.key_id,
+            "model": self.public_model,
+            **more,
+        }
+        return urlencode({name: value for name, value in asked.items() if value})
+
+
+def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
+    zone = zone_named(params.get("tz", ""))
+    first, last = params.get("first", ""), params.get("last", "")
+    return UsageQuery(
+        period=period_for(name=params.get("range", ""), first=first, last=last, zone=zone, now=now),
+        tenant_id=read_id(params, "tenant"),
+        user_id=read_id(params, "user"),
+        key_id=read_id(params, "key"),
+        public_model=read_text(params, "model"),
+    )
+
+
+def read_text(params: QueryDict, name: str) -> str:
+    """Postgres takes no NUL, so nothing that holds one can be found."""
+    return params.get(name, "").replace("\x00", "").strip()
+
+
+def read_id(params: QueryDict, name: str) -> UUID | None:
+    text = params.get(name, "")
+    try:
+        return UUID(text) if text else None
+    except ValueError as error:
+        raise InvalidInputError(f"{name} is not an id", fields={name: "is not an id"}) from error

@@ -1,0 +1,53 @@
+"""The machines: which serve, with what, and whether each has the newest snapshot."""
+
+import time
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_POST
+
+from apps.audit.selectors import list_entries_of
+from apps.console.access import ConsoleRequest, operators, page
+from apps.console.links import page_links
+from apps.console.rendering import render_page
+from apps.console.selectors.live import read_frame
+from apps.deployments.selectors import list_replicas
+from apps.fleet.selectors import get_node, list_nodes
+from apps.fleet.services import set_cordon
+
+
+@page(operators)
+def fleet(request: ConsoleRequest) -> HttpResponseBase:
+    nodes = list(list_nodes())
+    context = {
+        "frame": read_frame(now_s=time.time()),
+        "links": page_links(),
+        "nodes": nodes,
+        "accelerators": [accelerator for node in nodes for accelerator in node.accelerators.all()],
+    }
+    return render_page(request, "fleet.html", context)
+
+
+@page(operators)
+def node(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
+    node = get_node(node_id)
+    context = {
+        "frame": read_frame(now_s=time.time()),
+        "node": node,
+        "accelerators": node.accelerators.all(),
+        "replicas": list_replicas(node_id=node.pk),
+        "events": list_entries_of(subject_type="node", subject_id=str(node.pk)),
+    }
+    return render_page(request, "node.html", context)
+
+
+@page(operators)
+@require_POST
+def node_cordon(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
+    is_cordoned = request.POST.get("is_cordoned") == "1"
+    node = set_cordon(actor=request.actor, node=get_node(node_id), is_cordoned=is_cordoned, now=now())
+    messages.success(request, f"{node.name} {'gets no new replicas' if is_cordoned else 'may get new replicas again'}.")
+    return redirect("console:node", node.pk)

@@ -1,0 +1,97 @@
+"""A tenant's own start: what it may call, what it used, and how to begin. And the playground."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpResponse, HttpResponseBase, JsonResponse
+from django.urls import reverse
+from django.utils.timezone import now
+from django.views.decorators.http import require_GET, require_POST
+
+from apps.common.errors import InvalidInputError
+from apps.console.access import ConsoleRequest, everybody, page, require
+from apps.console.policies.measures import measure
+from apps.console.policies.periods import Period, period_for, zone_named
+from apps.console.policies.snippets import snippets_for
+from apps.console.rendering import render_page
+from apps.console.usage_query import read_id, read_text
+from apps.quotas.selectors import find_policy
+from apps.routing.selectors.routes import list_public_models
+from apps.tenants import policies
+from apps.tenants.selectors import get_tenant, list_keys
+from apps.tenants.services import mint_playground_key
+from apps.usage.selectors.records import find_record_of_request, page_of_records
+from apps.usage.selectors.reports import scope_for, sum_usage
+
+KEY_PLACEHOLDER = "YOUR_KEY"
+RECENT_RECORDS = 6
+GENERATE = "generate"
+
+
+@page(everybody)
+def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    require(policies.may_see_keys(request.actor, tenant.pk))
+    month = period_for(name="30d", first="", last="", zone=zone_named("UTC"), now=now())
+    scope = scope_for(actor=request.actor, tenant_id=tenant.pk, start=month.start, end=month.end)
+    models = list_public_models()
+    context = {
+        "tenant": tenant,
+        "policy": find_policy(tenant.pk),
+        "totals": sum_usage(scope=scope),
+        "before": _totals_before(request, tenant.pk, month),
+        "records": page_of_records(scope=scope, size=RECENT_RECORDS)[0],
+        "active_keys": [key for key in list_keys(actor=request.actor, tenant_id=tenant.pk) if key.is_usable(now())],
+        "models": models,
+        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=_chat_models()),
+        "gateway_url": settings.GATEWAY_URL,
+    }
+    return render_page(request, "tenant_home.html", context)
+
+
+@page(everybody)
+def playground(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    require(policies.may_create_key(request.actor, tenant.pk))
+    context = {
+        "tenant": tenant,
+        "models": _chat_models(),
+        "gateway_url": settings.GATEWAY_URL,
+        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=_chat_models()),
+    }
+    return render_page(request, "playground.html", context)
+
+
+@page(everybody)
+@require_POST
+def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    require(policies.may_create_key(request.actor, tenant.pk))
+    key, text = mint_playground_key(actor=request.actor, tenant=tenant, now=now())
+    assert key.expires_at is not None  # noqa: S101 - a database constraint of playground keys
+    body = {"key_id": str(key.pk), "secret": text, "expires_at": key.expires_at.timestamp()}
+    return JsonResponse(body, headers={"Cache-Control": "no-store"})
+
+
+@page(everybody)
+@require_GET
+def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    """204 until the usage record of the request has arrived."""
+    key_id, request_id = read_id(request.GET, "key_id"), read_text(request.GET, "request_id")
+    if key_id is None:
+        raise InvalidInputError("key_id is missing")
+    found = find_record_of_request(actor=request.actor, tenant_id=tenant_id, key_id=key_id, request_id=request_id)
+    if found is None:
+        return HttpResponse(status=204)
+    url = reverse("console:record", args=[found.record_id])
+    return JsonResponse({"cost": str(measure(found.cost_usd, "usd")), "url": url})
+
+
+def _chat_models() -> list[str]:
+    return [name for name, task in list_public_models() if task == GENERATE]
+
+
+def _totals_before(request: ConsoleRequest, tenant_id: UUID, month: Period) -> Any:
+    earlier = month.before
+    return sum_usage(scope=scope_for(actor=request.actor, tenant_id=tenant_id, start=earlier.start, end=earlier.end))

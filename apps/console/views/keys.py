@@ -1,0 +1,86 @@
+"""Who holds a key to this tenant, and how a new one is made. Its text is shown in the answer to that, never again."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.console.access import ConsoleRequest, everybody, page, require
+from apps.console.forms import KeyForm
+from apps.console.policies.snippets import api_call, snippets_for
+from apps.console.rendering import attempt, render_page
+from apps.routing.selectors.routes import list_public_models
+from apps.tenants import policies
+from apps.tenants.models import APIKey, Tenant
+from apps.tenants.selectors import get_key, get_tenant, list_keys
+from apps.tenants.services import create_key, revoke_key
+
+GENERATE = "generate"
+
+
+@page(everybody)
+@require_http_methods(["GET", "POST"])
+def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    require(policies.may_see_keys(request.actor, tenant.pk))
+    models = [name for name, _ in list_public_models()]
+    form = KeyForm(request.POST or None, models=models)
+    created = _create(request, tenant, form) if request.method == "POST" else None
+    context = {
+        "tenant": tenant,
+        "form": form if created is None else KeyForm(models=models),
+        "created": created,
+        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
+        "may_create": policies.may_create_key(request.actor, tenant.pk),
+        "api": _create_call(tenant),
+    }
+    return render_page(request, "keys.html", context)
+
+
+@page(everybody)
+@require_POST
+def key_revoke(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
+    key = get_key(actor=request.actor, key_id=key_id)
+    require(policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id))
+    revoke_key(actor=request.actor, key=key, now=now())
+    messages.success(request, f"{key.name} is revoked; gateways refuse it within a second or two.")
+    return redirect("console:keys", key.tenant_id)
+
+
+def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str, Any] | None:
+    require(policies.may_create_key(request.actor, tenant.pk))
+    made = attempt(form, lambda: create_key(actor=request.actor, tenant=tenant, **_values_of(request, form, now())))
+    if made is None:
+        return None
+    key, text = made
+    models = key.allowed_models or [name for name, task in list_public_models() if task == GENERATE]
+    snippets = snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=models)
+    return {"key": key, "text": text, "snippets": snippets}
+
+
+def _values_of(request: ConsoleRequest, form: KeyForm, moment: datetime) -> dict[str, Any]:
+    model, lifetime_s = form.cleaned_data["model"], form.cleaned_data["lifetime_s"]
+    return {
+        "name": form.cleaned_data["name"],
+        "owner_id": request.actor.user_id,
+        "allowed_models": [model] if model else [],
+        "expires_at": moment + timedelta(seconds=lifetime_s) if lifetime_s else None,
+        "now": moment,
+    }
+
+
+def _create_call(tenant: Tenant) -> str:
+    body = {"tenant_id": str(tenant.pk), "name": "my key"}
+    return api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/api-keys/", body=body)
+
+
+def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
+    word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
+    may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
+    return {"key": key, "state": word, "may_revoke": may_revoke}

@@ -1,0 +1,41 @@
+"""The first screen: whether anything is wrong, since when, and for whom."""
+
+import json
+import time
+from typing import Any
+
+from django.http import HttpResponseBase
+
+from apps.console.access import ConsoleRequest, operators, page
+from apps.console.links import page_links
+from apps.console.rendering import render_page
+from apps.console.selectors.live import read_frame, tightest_ttft_slo
+from apps.deployments.selectors import list_replicas
+from apps.fleet.selectors import list_nodes
+
+
+@page(operators)
+def overview(request: ConsoleRequest) -> HttpResponseBase:
+    slo = tightest_ttft_slo()
+    context = {
+        "frame": read_frame(now_s=time.time()),
+        "charts": _charts(slo[1] if slo else None),
+        "links": page_links(),
+        "nodes": list_nodes(),
+        "replicas": list_replicas(),
+    }
+    return render_page(request, "overview.html", context)
+
+
+def _charts(ttft_slo_ms: int | None) -> list[dict[str, Any]]:
+    return [
+        _chart("Requests", "req/s", [("requests_per_s", "answered or refused")]),
+        _chart("Tokens", "tok/s", [("output_tokens_per_s", "out"), ("input_tokens_per_s", "in")]),
+        _chart("TTFT", "ms", [("ttft_ms_p95", "p95"), ("ttft_ms_p50", "p50")], limit=ttft_slo_ms),
+        _chart("In the gateways", "requests", [("running_requests", "running"), ("queued_requests", "queued")]),
+    ]
+
+
+def _chart(title: str, unit: str, lines: list[tuple[str, str]], *, limit: int | None = None) -> dict[str, Any]:
+    described = [{"key": key, "label": label} for key, label in lines]
+    return {"title": title, "unit": unit, "lines": described, "lines_json": json.dumps(described), "limit": limit}

@@ -1,0 +1,91 @@
+"""Which requests came, how each went, and what one of them did and cost."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponseBase
+from django.utils.timezone import now
+from django.views.decorators.http import require_GET
+
+from apps.console.access import ConsoleRequest, everybody, page
+from apps.console.policies.periods import LABELS
+from apps.console.policies.phases import phases_of
+from apps.console.rendering import render_page
+from apps.console.usage_query import read_id, read_text, read_usage_query
+from apps.deployments.selectors import name_deployments
+from apps.fleet.selectors import name_nodes
+from apps.registry.selectors import name_versions
+from apps.routing.selectors.routes import list_public_models
+from apps.tenants.policies import has_every_tenant
+from apps.tenants.selectors import list_tenants, name_keys, name_tenants, name_users
+from apps.usage.models import UsageRecord
+from apps.usage.selectors.records import count_newer_records, get_record, page_of_records
+
+NAMERS: dict[str, Callable[[set[UUID]], dict[UUID, str]]] = {
+    "tenant_id": name_tenants,
+    "user_id": name_users,
+    "key_id": name_keys,
+    "version_id": name_versions,
+    "deployment_id": name_deployments,
+    "node_id": name_nodes,
+}
+OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
+
+
+@page(everybody)
+@require_GET
+def requests(request: ConsoleRequest) -> HttpResponseBase:
+    query = read_usage_query(request.GET, now=now())
+    outcome, request_id = read_text(request.GET, "outcome"), read_text(request.GET, "q")
+    before = read_id(request.GET, "before")
+    records, has_more = page_of_records(
+        scope=query.scope(request.actor), outcome=outcome, request_id=request_id, before=before
+    )
+    context = {
+        "query": query,
+        "rows": _named(records),
+        "next": records[-1].record_id if has_more else None,
+        "newest": records[0].record_id if records and before is None else None,
+        "is_first_page": before is None,
+        "outcome": outcome,
+        "outcomes": OUTCOMES,
+        "search": request_id,
+        "ranges": LABELS,
+        "tenants": list_tenants(actor=request.actor),
+        "models": [name for name, _ in list_public_models()],
+        "csv_url": f"/api/v1/usage/records.csv?{query.as_api_query()}",
+        "sees_all": has_every_tenant(request.actor),
+    }
+    return render_page(request, "requests.html", context)
+
+
+@page(everybody)
+@require_GET
+def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
+    """How many have come since the list was read; they wait behind a link, so that no row moves."""
+    query, than = read_usage_query(request.GET, now=now()), read_id(request.GET, "than")
+    count = count_newer_records(scope=query.scope(request.actor), than=than) if than else 0
+    return render_page(request, "requests_newer.html", {"count": count})
+
+
+@page(everybody)
+@require_GET
+def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
+    found = get_record(actor=request.actor, record_id=record_id)
+    phases = phases_of(queue_ms=found.queue_ms, ttft_ms=found.ttft_ms, total_ms=found.total_ms)
+    return render_page(request, "record.html", {**_named([found])[0], "phases": phases})
+
+
+def _named(records: list[UsageRecord]) -> list[dict[str, Any]]:
+    """Each record with the names its ids have now."""
+    names = {field: namer(_ids(records, field)) for field, namer in NAMERS.items()}
+    return [{"record": found} | _names_of(found, names) for found in records]
+
+
+def _names_of(found: UsageRecord, names: dict[str, dict[UUID, str]]) -> dict[str, Any]:
+    return {field.replace("_id", "_name"): known.get(getattr(found, field)) for field, known in names.items()}
+
+
+def _ids(records: list[UsageRecord], name: str) -> set[UUID]:
+    return {value for found in records if (value := getattr(found, name)) is not None}

@@ -1,0 +1,71 @@
+"""Which version answers which share of a public name, and how a canary is moved."""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_http_methods
+
+from apps.audit.selectors import list_entries_of
+from apps.console.access import ConsoleRequest, operators, page
+from apps.console.forms import WeightsForm
+from apps.console.policies.snippets import api_call
+from apps.console.policies.split import changes_between, shares_of
+from apps.console.rendering import attempt, render_page
+from apps.routing.models import Route
+from apps.routing.selectors.routes import get_route, list_routes
+from apps.routing.selectors.status import get_snapshot_status
+from apps.routing.services.routes import set_canary_weights
+
+
+@page(operators)
+def routes(request: ConsoleRequest) -> HttpResponseBase:
+    rows = [{"route": route, "targets": _targets_of(route)} for route in list_routes()]
+    return render_page(request, "routes.html", {"rows": rows, "snapshot": get_snapshot_status()})
+
+
+@page(operators)
+@require_http_methods(["GET", "POST"])
+def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
+    """Posted once it shows what the weights would do; posted again with `confirmed` it is done."""
+    found = get_route(route_id)
+    before = {target.version_id: target.weight for target in found.targets.all()}
+    form = WeightsForm(request.POST or None, targets=list(found.targets.all()))
+    if "confirmed" in request.POST and attempt(form, lambda: _set_weights(request, found, form)) is not None:
+        messages.success(request, f"{found.public_name} is split anew; gateways act on it within a second.")
+        return redirect("console:route", found.pk)
+    names = {target.version_id: str(target.version) for target in found.targets.all()}
+    changes = changes_between(names, before, form.weights) if form.is_valid() else None
+    return render_page(request, "route.html", _context(found, form, changes))
+
+
+def _set_weights(request: ConsoleRequest, found: Route, form: WeightsForm) -> Route:
+    return set_canary_weights(actor=request.actor, route_id=found.pk, weights=form.weights, now=now())
+
+
+def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | None) -> dict[str, Any]:
+    weights = form.weights if changes is not None else {t.version_id: t.weight for t in found.targets.all()}
+    body = {"targets": [{"version_id": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
+    return {
+        "route": found,
+        "targets": _targets_of(found, form),
+        "form": form,
+        "changes": changes,
+        "snapshot": get_snapshot_status(),
+        "events": list_entries_of(subject_type="route", subject_id=str(found.pk)),
+        "api": api_call(web_url=settings.WEB_URL, method="PATCH", path=f"/api/v1/routes/{found.pk}/", body=body),
+    }
+
+
+def _targets_of(found: Route, form: WeightsForm | None = None) -> list[dict[str, Any]]:
+    targets = list(found.targets.all())
+    shares = shares_of([target.weight for target in targets])
+    fields = [form[f"weight_{target.version_id}"] if form else None for target in targets]
+    return [
+        {"target": target, "share": share, "field": field, "percent": 100 * share.share, "offset": 100 * share.offset}
+        for target, share, field in zip(targets, shares, fields, strict=True)
+    ]

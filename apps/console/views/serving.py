@@ -1,0 +1,99 @@
+"""What is served: models and their versions, and the deployments that run them."""
+
+import time
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_POST
+
+from apps.audit.selectors import list_entries_of
+from apps.console.access import ConsoleRequest, operators, page
+from apps.console.forms import ScaleForm
+from apps.console.links import page_links
+from apps.console.policies.snippets import api_call
+from apps.console.rendering import attempt, render_page
+from apps.console.selectors.live import read_frame, read_logs
+from apps.deployments.models import Deployment
+from apps.deployments.selectors import get_deployment, list_deployment_events, list_deployments, list_replicas
+from apps.deployments.services import scale_deployment
+from apps.registry.selectors import list_versions
+from apps.routing.selectors.routes import list_routes
+from apps.usage.policies import usd_from_pico
+from apps.usage.selectors.prices import get_prices_in_force
+from workers.contracts.snapshot import Price
+
+TOKENS_PER_PRICE = 1_000_000
+
+
+@page(operators)
+def models(request: ConsoleRequest) -> HttpResponseBase:
+    versions = list(list_versions())
+    prices = get_prices_in_force(version_ids=[str(version.pk) for version in versions], now=now())
+    deployments = list(list_deployments())
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for version in versions:
+        row = {
+            "version": version,
+            "price": _per_million(prices[str(version.pk)]),
+            "deployments": [deployment for deployment in deployments if deployment.version_id == version.pk],
+        }
+        groups.setdefault(version.model, []).append(row)
+    return render_page(request, "models.html", {"models": [{"model": m, "rows": rows} for m, rows in groups.items()]})
+
+
+@page(operators)
+def deployments(request: ConsoleRequest) -> HttpResponseBase:
+    context = {"frame": read_frame(now_s=time.time()), "deployments": list_deployments()}
+    return render_page(request, "deployments.html", context)
+
+
+@page(operators)
+def deployment(request: ConsoleRequest, deployment_id: UUID) -> HttpResponseBase:
+    found = get_deployment(deployment_id)
+    return _render_deployment(request, found, ScaleForm(initial={"replica_count": found.replica_count}))
+
+
+@page(operators)
+@require_POST
+def deployment_scale(request: ConsoleRequest, deployment_id: UUID) -> HttpResponseBase:
+    found, form = get_deployment(deployment_id), ScaleForm(request.POST)
+    scaled = attempt(
+        form, lambda: scale_deployment(actor=request.actor, deployment=found, now=now(), **form.cleaned_data)
+    )
+    if scaled is not None:
+        messages.success(request, f"{scaled.name} is on its way; replicas it should have: {scaled.replica_count}.")
+        return redirect("console:deployment", scaled.pk)
+    return _render_deployment(request, get_deployment(deployment_id), form)
+
+
+def _render_deployment(request: ConsoleRequest, found: Deployment, form: ScaleForm) -> HttpResponseBase:
+    path = f"/api/v1/deployments/{found.pk}/"
+    context = {
+        "frame": read_frame(now_s=time.time()),
+        "live_keys": {name: f"deployment.{found.pk}.{name}" for name in ("ready", "running", "waiting")},
+        "links": page_links(),
+        "deployment": found,
+        "replicas": list_replicas(deployment_id=found.pk),
+        "logs": read_logs(list(found.replicas.all())),
+        "replica_events": list_deployment_events(found.pk),
+        "routes": [route for route in list_routes() if found.version_id in {t.version_id for t in route.targets.all()}],
+        "events": list_entries_of(subject_type="deployment", subject_id=str(found.pk)),
+        "form": form,
+        "api": api_call(
+            web_url=settings.WEB_URL, method="PATCH", path=path, body={"replica_count": found.replica_count}
+        ),
+    }
+    return render_page(request, "deployment.html", context)
+
+
+def _per_million(price: Price) -> dict[str, Any] | None:
+    """In USD; None where the price book has no line, which makes the version free."""
+    if price == Price():
+        return None
+    pico = {"input": price.input_pico_usd, "cached_input": price.cached_input_pico_usd, "output": price.output_pico_usd}
+    return {f"{name}_usd": usd_from_pico(value * TOKENS_PER_PRICE) for name, value in pico.items()}

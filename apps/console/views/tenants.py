@@ -1,0 +1,160 @@
+"""Which tenants there are, who belongs to each, and how their requests are treated."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.audit.selectors import list_entries
+from apps.common.errors import DomainError
+from apps.console.access import ConsoleRequest, everybody, operators, page, require
+from apps.console.forms import MemberForm, PolicyForm, TenantForm
+from apps.console.policies.periods import period_for, zone_named
+from apps.console.policies.snippets import api_call
+from apps.console.rendering import attempt, render_page
+from apps.console.usage_query import read_text
+from apps.console.views.keys import key_row
+from apps.quotas.models import TenantPolicy
+from apps.quotas.selectors import find_policy, list_policies
+from apps.quotas.services import open_tenant, set_tenant_policy
+from apps.tenants import policies
+from apps.tenants.models import Tenant
+from apps.tenants.selectors import count_usable_keys, get_member, get_tenant, list_keys, list_members, list_tenants
+from apps.tenants.services import invite_member, remove_member
+from apps.usage.selectors.reports import UsageTotals, report_usage, scope_for
+
+EVENTS_SHOWN = 3
+KEYS_SHOWN = 8
+
+
+@page(operators)
+def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
+    search = read_text(request.GET, "q")
+    tenants = [tenant for tenant in list_tenants(actor=request.actor) if search.lower() in tenant.name]
+    rows = _tenant_rows(request, tenants, now())
+    return render_page(request, "tenants.html", {"rows": rows, "search": search})
+
+
+@page(operators)
+@require_http_methods(["GET", "POST"])
+def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
+    form = TenantForm(request.POST or None)
+    tenant = attempt(form, lambda: open_tenant(actor=request.actor, now=now(), **form.cleaned_data))
+    if tenant is not None:
+        messages.success(request, f"Tenant {tenant.name} is open. Next: its members and its first key.")
+        return redirect("console:tenant", tenant.pk)
+    body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
+    api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
+    return render_page(request, "tenant_create.html", {"form": form, "api": api})
+
+
+@page(everybody)
+def tenant(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    return _render_tenant(request, get_tenant(actor=request.actor, tenant_id=tenant_id))
+
+
+@page(operators)
+@require_http_methods(["GET", "POST"])
+def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    """Posted once it shows what would change; posted again with `confirmed` it is done."""
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    form = PolicyForm(request.POST or None, initial=_form_values(find_policy(tenant.pk)))
+    if "confirmed" in request.POST and attempt(form, lambda: _set_policy(request, tenant, form)) is not None:
+        messages.success(request, f"The policy of {tenant.name} is on its way to the gateways.")
+        return redirect("console:tenant", tenant.pk)
+    changes = _changes(form) if form.is_valid() else None
+    context = {"tenant": tenant, "form": form, "changes": changes, "api": _policy_call(tenant, form)}
+    return render_page(request, "tenant_policy.html", context)
+
+
+@page(everybody)
+@require_POST
+def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
+    tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
+    require(policies.may_manage_members(request.actor, tenant.pk))
+    form = MemberForm(request.POST)
+    member = attempt(form, lambda: invite_member(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data))
+    if member is not None:
+        messages.success(request, f"{member.user} is now a member of {tenant.name}.")
+        return redirect("console:tenant", tenant.pk)
+    return _render_tenant(request, tenant, form=form)
+
+
+@page(everybody)
+@require_POST
+def member_remove(request: ConsoleRequest, tenant_id: UUID, membership_id: UUID) -> HttpResponseBase:
+    member = get_member(actor=request.actor, tenant_id=tenant_id, membership_id=membership_id)
+    require(policies.may_manage_members(request.actor, tenant_id))
+    try:
+        remove_member(actor=request.actor, membership=member, now=now())
+    except DomainError as error:
+        messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
+    else:
+        messages.success(request, f"{member.user} is no longer a member; the member's keys are revoked.")
+    return redirect("console:tenant", tenant_id)
+
+
+def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | None = None) -> HttpResponseBase:
+    context = {
+        "tenant": tenant,
+        "policy": find_policy(tenant.pk),
+        "members": list_members(actor=request.actor, tenant_id=tenant.pk),
+        "keys": _key_rows(request, tenant),
+        "events": list_entries(tenant_id=tenant.pk)[:EVENTS_SHOWN],
+        "form": form or MemberForm(),
+        "may_manage": policies.may_manage_members(request.actor, tenant.pk),
+        "may_see_keys": policies.may_see_keys(request.actor, tenant.pk),
+    }
+    return render_page(request, "tenant.html", context)
+
+
+def _set_policy(request: ConsoleRequest, tenant: Tenant, form: PolicyForm) -> TenantPolicy:
+    return set_tenant_policy(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
+
+
+def _key_rows(request: ConsoleRequest, tenant: Tenant) -> list[dict[str, Any]]:
+    if not policies.may_see_keys(request.actor, tenant.pk):
+        return []
+    return [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)[:KEYS_SHOWN]]
+
+
+def _tenant_rows(request: ConsoleRequest, tenants: list[Tenant], moment: datetime) -> list[dict[str, Any]]:
+    """Each with its policy, its keys, and what it used in the last 30 days."""
+    month = period_for(name="30d", first="", last="", zone=zone_named("UTC"), now=moment)
+    scope = scope_for(actor=request.actor, start=month.start, end=month.end)
+    usage = {row.ids["tenant"]: row for row in report_usage(scope=scope, group_by=["tenant"], zone=month.zone)}
+    rules = {policy.tenant_id: policy for policy in list_policies()}
+    keys = count_usable_keys(now=moment)
+    return [
+        {
+            "tenant": tenant,
+            "policy": rules.get(tenant.pk),
+            "key_count": keys.get(tenant.pk, 0),
+            "usage": usage.get(str(tenant.pk), UsageTotals()),
+        }
+        for tenant in tenants
+    ]
+
+
+def _form_values(policy: Any) -> dict[str, Any]:
+    fields = ("service_class", "slo_profile", "weight", "max_queued_requests")
+    return {name: getattr(policy, name) for name in fields} if policy else {}
+
+
+def _policy_call(tenant: Tenant, form: PolicyForm) -> str:
+    """The REST call of what the form says now."""
+    chosen = getattr(form, "cleaned_data", None) or form.initial
+    body = {name: getattr(value, "name", value) for name, value in chosen.items()}
+    return api_call(web_url=settings.WEB_URL, method="PUT", path=f"/api/v1/tenants/{tenant.pk}/policy/", body=body)
+
+
+def _changes(form: PolicyForm) -> list[dict[str, Any]]:
+    """Field by field, what it was and what it would be."""
+    pairs = [(form[name], form.initial.get(name), form.cleaned_data[name]) for name in form.fields]
+    return [{"label": field.label, "was": was, "becomes": becomes} for field, was, becomes in pairs if was != becomes]

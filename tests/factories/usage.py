@@ -1,0 +1,44 @@
+import itertools
+
+from workers.contracts.ids import uuid7
+from workers.contracts.usage import UsageRecord
+
+ARRIVED_AT_S = 1_795_953_600.0  # 2026-11-29T12:00:00Z
+_sequence = itertools.count(1)
+
+
+def make_record(**fields):
+    """A completed request of nobody in particular; ids are valid and its own."""
+    sequence = next(_sequence)
+    arrived_at = fields.get("arrived_at", ARRIVED_AT_S)
+    defaults = {
+        "record_id": uuid7(ARRIVED_AT_S, sequence),
+        "gateway_id": "gateway-1",
+        "boot_id": "boot-1",
+        "sequence": sequence,
+        "request_id": f"req-{sequence}",
+        "arrived_at": arrived_at,
+        "tenant_id": uuid7(1.0, 1),
+        "key_id": uuid7(1.0, 2),
+        "user_id": uuid7(1.0, 3),
+        "end_user": "",
+        "path": "/v1/chat/completions",
+        "public_model": "demo-chat",
+        "version_id": "",
+        "deployment_id": "",
+        "endpoint_id": "",
+        "node_id": "",
+        "service_class": "gold",
+        "is_stream": True,
+        "status": 200,
+        "outcome": "completed",
+        "usage_source": "engine",
+        "input_tokens": 12,
+        "cached_input_tokens": 4,
+        "output_tokens": 7,
+        "queue_ms": 1.5,
+        "ttft_ms": 80.0,
+        "total_ms": 900.0,
+        "cost_pico_usd": 0,
+    }
+    return UsageRecord(**(defaults | fields))

@@ -1,0 +1,47 @@
+import logging
+
+import pytest
+
+from controlplane.logs import LineFormatter, RedactSecrets, without_secrets
+
+pytestmark = pytest.mark.unit
+
+SECRET = "s3cr3tvalue"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"key ty-abcd1234-{SECRET} refused",
+        f"token tys-abcd1234-{SECRET}",
+        f"Authorization: Bearer {SECRET}",
+        f"connecting to redis://:{SECRET}@127.0.0.1:6379/0",
+        f"postgresql://user:{SECRET}@host/db",
+        f'{{"password": "{SECRET}"}}',
+    ],
+)
+def test_a_secret_does_not_reach_the_log(text):
+    assert SECRET not in without_secrets(text)
+
+
+def test_what_is_no_secret_stays():
+    line = "generation 3 active on node-1 with 120 output_tokens"
+    assert without_secrets(line) == line
+
+
+def record(message, *args, **extra):
+    made = logging.makeLogRecord({"name": "apps.x", "levelname": "INFO", "msg": message, "args": args})
+    vars(made).update(extra)
+    return made
+
+
+def test_a_line_names_time_level_logger_event_and_fields():
+    line = LineFormatter().format(record("a thing happened", node_id="n1"))
+    assert "level=info logger=apps.x" in line
+    assert line.endswith('event="a thing happened" node_id=n1')
+
+
+def test_secrets_in_arguments_and_in_fields_are_taken_out():
+    made = record("key %s", f"ty-abcd1234-{SECRET}", error=f"redis://:{SECRET}@host")
+    assert RedactSecrets().filter(made)
+    assert SECRET not in LineFormatter().format(made)

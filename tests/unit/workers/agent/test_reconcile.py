@@ -1,0 +1,326 @@
+"""What the agent does about each replica, told as stories of a node."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.support.node_world import World
+from tests.support.specs import replica_spec
+from workers.agent.memory import ActionKind, Timers
+from workers.agent.offers import offered_endpoints
+from workers.agent.reconcile import remember_restart
+
+pytestmark = pytest.mark.unit
+
+START, STOP, KILL, FORGET = ActionKind.START, ActionKind.STOP, ActionKind.KILL, ActionKind.FORGET
+ONE = replica_spec(replica_id="one")
+TWO = replica_spec(replica_id="two", port=9001)
+
+
+def world(*specs, **settings):
+    node = World(**settings)
+    node.want(*specs)
+    return node
+
+
+def ready(*specs, **settings):
+    node = world(*specs, **settings)
+    node.turn(5)
+    assert set(node.states().values()) == {"ready"}
+    return node
+
+
+def offered(node):
+    endpoints = offered_endpoints(node.reports.values(), node.views(), lambda engine: True)
+    return {endpoint.endpoint_id: endpoint.is_draining for endpoint in endpoints}
+
+
+def draining(spec):
+    return structs.replace(spec, is_draining=True)
+
+
+def test_a_wanted_replica_is_started_and_offered_once_it_has_answered_a_real_request():
+    node = world(ONE)
+    assert node.turn() == [START]
+    assert (node.states(), offered(node)) == ({"one": "starting"}, {})
+    node.turn(2)
+    assert (node.states(), offered(node)) == ({"one": "warming"}, {})
+    node.turn()
+    assert (node.states(), offered(node)) == ({"one": "ready"}, {"one": False})
+
+
+def test_a_healthy_engine_that_never_answers_a_real_request_is_never_offered_and_killed_at_last():
+    node = world(ONE, start_timeout_s=10)
+    node.turn()
+    engine = node.engines["one"]
+    engine.passes_trials = False
+    for _ in range(14):
+        node.turn()
+        assert offered(node) == {}
+    assert engine.signals == ["KILL"]
+
+
+def test_an_engine_that_crashed_is_started_again_and_each_time_later():
+    node = ready(ONE, timers=Timers(first_backoff_s=4, longest_backoff_s=8))
+    waits = []
+    for _ in range(4):
+        node.engines["one"].is_alive = False
+        assert node.turn() == [FORGET]
+        assert node.reports["one"].detail == "ended with status 1"
+        crashed_at = node.now
+        while node.turn() != [START]:
+            assert "next try" in node.reports["one"].detail
+        waits.append(node.now - crashed_at)
+    assert waits == [4, 8, 8, 8]
+    assert node.reports["one"].restarts == 4
+
+
+def test_an_engine_that_lived_long_enough_is_forgiven_its_crashes():
+    node = ready(ONE, timers=Timers(first_backoff_s=4, stable_after_s=20))
+    for _ in range(2):
+        node.engines["one"].is_alive = False
+        node.turn(40)
+    assert node.memories["one"].crashes_in_a_row == 0
+
+
+def test_a_replica_that_cannot_be_started_says_why_and_is_tried_again_later():
+    node = world(ONE, refused_sources={"a-model"})
+    node.turn(3)
+    assert node.states() == {"one": "failed"}
+    assert "no such model" in node.reports["one"].detail
+    node.refused_sources.clear()
+    node.turn(20)
+    assert node.states() == {"one": "ready"}
+
+
+def test_another_spec_is_tried_at_once_where_the_one_before_was_refused():
+    node = world(ONE, refused_sources={"a-model"})
+    node.turn(2)
+    node.want(structs.replace(ONE, source="another", spec_hash="hash-2"))
+    node.turn()
+    assert "one" in node.engines
+
+
+def test_a_replica_that_is_no_longer_wanted_is_drained_then_stopped():
+    node = ready(ONE, TWO)
+    node.want(TWO)
+    node.turn()
+    assert offered(node) == {"one": True, "two": False}
+    assert node.engines["one"].signals == []
+    node.turn(6)
+    assert set(node.engines) == {"two"}
+
+
+def test_draining_waits_for_the_last_request():
+    node = ready(ONE)
+    node.engines["one"].running_requests = 1
+    node.want(draining(ONE))
+    node.turn(100)
+    assert (node.states(), node.engines["one"].signals) == ({"one": "draining"}, [])
+    node.engines["one"].running_requests = 0
+    node.turn(4)
+    assert node.states() == {"one": "stopped"}
+
+
+def test_draining_ends_at_its_limit_whatever_still_runs():
+    node = ready(ONE, timers=Timers(drain_limit_s=30))
+    node.engines["one"].running_requests = 1
+    node.want()
+    node.turn(35)
+    assert node.engines == {}
+
+
+def test_an_engine_that_was_never_offered_is_stopped_without_draining():
+    node = world(ONE)
+    node.turn()
+    node.want()
+    assert node.turn() == [STOP]
+
+
+def test_an_engine_that_ignores_sigterm_is_killed_after_the_grace():
+    node = ready(ONE)
+    engine = node.engines["one"]
+    engine.minds_sigterm = False
+    node.want()
+    node.turn(12)
+    assert engine.signals == ["TERM", "KILL"]
+    assert node.engines == {}
+
+
+def test_a_changed_spec_replaces_the_process_after_draining_it():
+    node = ready(ONE)
+    changed = structs.replace(ONE, spec_hash="hash-2")
+    node.want(changed)
+    node.turn(12)
+    assert node.engines["one"].spec == changed
+    assert (node.states(), node.reports["one"].restarts) == ({"one": "ready"}, 0)
+
+
+def test_a_restart_that_was_asked_for_replaces_the_process_once():
+    node = ready(ONE)
+    before = node.engines["one"].pid
+    node.memories["one"] = remember_restart(node.memories["one"])
+    node.turn(12)
+    after = node.engines["one"].pid
+    node.turn(20)
+    assert before != after == node.engines["one"].pid
+    assert node.states() == {"one": "ready"}
+
+
+def test_a_new_agent_takes_over_what_runs_without_touching_it():
+    node = ready(ONE)
+    pid = node.engines["one"].pid
+    node.restart()
+    node.turn()
+    assert (node.states(), offered(node)) == ({"one": "ready"}, {"one": False})
+    node.turn(5)
+    assert node.engines["one"].pid == pid
+    assert node.engines["one"].signals == []
+
+
+def test_without_a_desired_state_nothing_is_started_or_stopped():
+    node = ready(ONE)
+    node.desired = None
+    node.restart()
+    node.turn(5)
+    assert (node.states(), node.engines["one"].signals) == ({"one": "ready"}, [])
+    assert World().turn() == []
+
+
+def test_an_empty_desired_state_is_not_an_unknown_one():
+    node = ready(ONE)
+    node.want()
+    node.turn(8)
+    assert node.engines == {}
+
+
+def test_an_unhealthy_engine_is_no_longer_offered_and_later_replaced():
+    node = ready(ONE, timers=Timers(unhealthy_after_s=5, unhealthy_limit_s=20))
+    engine = node.engines["one"]
+    engine.is_healthy = False
+    node.turn(9)
+    assert (node.states(), offered(node)) == ({"one": "degraded"}, {})
+    node.turn(20)
+    assert engine.signals == ["KILL"]
+    node.turn(10)
+    assert node.states() == {"one": "ready"}
+
+
+def test_an_engine_that_recovers_is_offered_again():
+    node = ready(ONE)
+    node.engines["one"].is_healthy = False
+    node.turn(9)
+    node.engines["one"].is_healthy = True
+    node.turn(2)
+    assert (node.states(), offered(node)) == ({"one": "ready"}, {"one": False})
+
+
+def test_an_engine_that_stands_still_with_requests_running_is_tried_and_then_replaced():
+    node = ready(ONE, timers=Timers(stall_s=10))
+    engine = node.engines["one"]
+    engine.running_requests, engine.passes_trials = 3, False
+    node.turn(15)
+    assert "KILL" in engine.signals
+
+
+def test_an_engine_that_looks_stuck_but_answers_a_trial_lives():
+    node = ready(ONE, timers=Timers(stall_s=10))
+    engine = node.engines["one"]
+    engine.running_requests = 3
+    node.turn(40)
+    assert engine.signals == []
+
+
+def test_an_idle_engine_is_not_a_stuck_one():
+    node = ready(ONE, timers=Timers(stall_s=10))
+    node.engines["one"].passes_trials = False
+    node.turn(40)
+    assert node.engines["one"].signals == []
+
+
+def test_what_is_not_known_is_reported_as_unknown():
+    node = ready(ONE)
+    assert node.reports["one"].kv_used_ratio is None
+    node.engines["one"].is_healthy = False
+    node.turn(2)
+    assert node.reports["one"].running_requests is None
+
+
+def test_a_probe_of_a_process_that_is_gone_says_nothing_about_the_next():
+    node = ready(ONE)
+    old = node.engines["one"]
+    node.engines["one"].is_alive = False
+    node.turn(3)
+    before = node.memories["one"]
+    node._probe(old, with_trial=True)
+    assert node.memories["one"] == before
+
+
+WISHES = ["want", "drain", "drop", "change"]
+MISHAPS = ["crash", "sicken", "heal", "busy", "idle", "deaf"]
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from([*WISHES, *MISHAPS, "reborn"]),
+        st.sampled_from(["one", "two"]),
+        st.integers(0, 12),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(EVENTS)
+def test_whatever_happens_the_node_ends_up_running_what_is_wanted(events):
+    """World itself asserts that no replica ever has two processes and no living engine is forgotten."""
+    node = World(timers=Timers(drain_limit_s=50, longest_backoff_s=8, unhealthy_limit_s=20))
+    wanted = {}
+    for number, (event, replica_id, turns) in enumerate(events):
+        happen(node, wanted, event, replica_id, number)
+        node.want(*wanted.values())
+        node.turn(turns)
+        for endpoint_id in offered(node):
+            assert node.engines[endpoint_id].has_passed
+    for engine in node.engines.values():
+        engine.running_requests, engine.is_healthy = 0, True
+    node.turn(150)
+    assert node.engines.keys() == {name for name, spec in wanted.items() if not spec.is_draining}
+    for name, engine in node.engines.items():
+        assert engine.spec.spec_hash == wanted[name].spec_hash
+        assert node.states()[name] == "ready"
+    assert offered(node) == dict.fromkeys(node.engines, False)
+
+
+def happen(node, wanted, event, replica_id, number):
+    engine = node.engines.get(replica_id)
+    if event == "reborn":
+        node.restart()
+    elif event in WISHES:
+        wish(wanted, event, replica_id, number)
+    elif engine:
+        befall(engine, event)
+
+
+def wish(wanted, event, replica_id, number):
+    spec = wanted.get(replica_id, replica_spec(replica_id=replica_id))
+    match event:
+        case "want":
+            wanted[replica_id] = structs.replace(spec, is_draining=False)
+        case "drain":
+            wanted[replica_id] = draining(spec)
+        case "drop":
+            wanted.pop(replica_id, None)
+        case "change":
+            wanted[replica_id] = structs.replace(spec, spec_hash=f"hash-{number}")
+
+
+def befall(engine, event):
+    match event:
+        case "crash":
+            engine.is_alive = False
+        case "sicken" | "heal":
+            engine.is_healthy = event == "heal"
+        case "busy" | "idle":
+            engine.running_requests = int(event == "busy")
+        case "deaf":
+            engine.minds_sigterm = False

@@ -1,0 +1,51 @@
+"""The agent's environment, read in one place."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class SettingsError(ValueError):
+    """The message names the variable and what it should be."""
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """`broker_url` None: no nudges. `stops_engines`: engines end with the agent, instead of serving on."""
+
+    node_id: str
+    token: str
+    control_url: str
+    node_directory: Path
+    broker_url: str | None = None
+    gateway_url: str = ""
+    stops_engines: bool = False
+
+
+def read_settings(environ: Mapping[str, str]) -> AgentSettings:
+    control_url = _required(environ, "TOKENYARD_CONTROL_URL")
+    if not control_url.startswith(("ws://", "wss://")):
+        raise SettingsError("TOKENYARD_CONTROL_URL should begin with ws:// or wss://")
+    return AgentSettings(
+        node_id=_required(environ, "TOKENYARD_NODE_ID"),
+        token=_required(environ, "TOKENYARD_AGENT_TOKEN"),
+        control_url=control_url,
+        node_directory=Path(_required(environ, "TOKENYARD_NODE_DIR")).absolute(),
+        broker_url=environ.get("TOKENYARD_BROKER_URL") or None,
+        gateway_url=environ.get("TOKENYARD_GATEWAY_URL", ""),
+        stops_engines=_flag(environ, "TOKENYARD_AGENT_STOP_ENGINES"),
+    )
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    if not value:
+        raise SettingsError(f"{name} is not set")
+    return value
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(name, "0")
+    if value not in ("0", "1"):
+        raise SettingsError(f"{name} should be 0 or 1")
+    return value == "1"

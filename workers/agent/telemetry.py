@@ -1,0 +1,69 @@
+"""What the node looks like now, put together once a second; and what it has, told once per connection."""
+
+import os
+import platform
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import structs
+
+from workers.agent.accelerators import Accelerators
+from workers.agent.node_files import NodeFiles
+from workers.contracts.telemetry import NodeTelemetry, ReplicaReport
+from workers.engines.interface import EngineAdapter
+
+AGENT_VERSION = "0.1.0"
+
+_SETTLED_STATES = {"ready", "draining", "stopped"}
+_TAIL_LINES = 20
+_TAIL_LINE_CHARACTERS = 300
+
+
+class TelemetrySource:
+    """`log_tail` gives the last lines of a replica's log; they are sent while it is not well."""
+
+    def __init__(
+        self,
+        node_id: str,
+        boot_id: str,
+        files: NodeFiles,
+        accelerators: Accelerators,
+        log_tail: Callable[[str, int], list[str]],
+    ) -> None:
+        self._node_id = node_id
+        self._boot_id = boot_id
+        self._files = files
+        self._accelerators = accelerators
+        self._log_tail = log_tail
+        self._sequence = 0
+
+    def sample(self, reports: Iterable[ReplicaReport], now: float) -> NodeTelemetry:
+        """`now` in Unix seconds."""
+        self._sequence += 1
+        return NodeTelemetry(
+            node_id=self._node_id,
+            boot_id=self._boot_id,
+            sequence=self._sequence,
+            sampled_at=now,
+            desired_generation=self._files.desired_generation,
+            snapshot_generation=self._files.snapshot_generation,
+            replicas=[self._with_tail(report) for report in reports],
+            accelerators=self._accelerators.sample(),
+            gateway=self._files.read_gateway_report(now),
+        )
+
+    def _with_tail(self, report: ReplicaReport) -> ReplicaReport:
+        if report.state in _SETTLED_STATES:
+            return report
+        tail = [line[:_TAIL_LINE_CHARACTERS] for line in self._log_tail(report.replica_id, _TAIL_LINES)]
+        return structs.replace(report, log_tail=tail)
+
+
+def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter]) -> dict[str, Any]:
+    return {
+        "hostname": platform.node(),
+        "cpu_count": os.cpu_count(),
+        "memory_bytes": accelerators.memory_total_bytes,
+        "gpus": accelerators.gpu_names,
+        "engines": [adapter.name for adapter in adapters if adapter.is_available()],
+    }

@@ -1,0 +1,87 @@
+"""Starts fake engines."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from workers.contracts.desired import ReplicaSpec
+from workers.engines.fake.model.costs import load_profiles
+from workers.engines.fake.options import DEFAULT_PROFILE
+from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.settings import read_settings
+from workers.engines.site import Site
+from workers.engines.trial import is_real_answer, trial_request
+from workers.engines.vllm.metrics import read_vllm_metrics
+
+_PROCESS_START_S = 30.0
+
+
+class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`."""
+
+    time_scale: float = 1.0
+    max_num_batched_tokens: int | None = None
+    num_gpu_blocks_override: int | None = None
+    mean_output_tokens: int | None = None
+    embedding_dimensions: int | None = None
+    load_time_s: float = 0.0
+    crash_after_tokens: int | None = None
+    error_rate: float | None = None
+    hang: Literal[True] | None = None
+
+
+class FakeAdapter:
+    """`source` is a step-time profile such as llama3-8b/h100/tp1; any other name stands for the default one."""
+
+    name = "fake"
+    reports_continuous_usage = True
+    health_path = "/health"
+    metrics_path = "/metrics"
+
+    def __init__(self, site: Site) -> None:
+        self._python = site.python
+
+    def is_available(self) -> bool:
+        return True
+
+    def plan(self, spec: ReplicaSpec) -> LaunchPlan:
+        if spec.task not in ("generate", "embed"):
+            raise SpecRefusedError(f"the fake engine does not do {spec.task!r}")
+        settings = read_settings(spec, FakeSettings)
+        return LaunchPlan(
+            argv=[self._python, "-m", "workers.engines.fake", *_server_arguments(spec), *_settings_arguments(settings)],
+            max_running_requests=spec.max_running_requests,
+            start_timeout_s=_PROCESS_START_S + settings.load_time_s,
+            stop_grace_s=3.0,
+            memory_bytes=128 * MIB,
+        )
+
+    def trial(self, spec: ReplicaSpec) -> TrialRequest:
+        return trial_request(spec)
+
+    def has_passed(self, spec: ReplicaSpec, status: int, body: bytes) -> bool:
+        return is_real_answer(spec, status, body)
+
+    def read_metrics(self, text: str) -> EngineReading:
+        return read_vllm_metrics(text)
+
+
+def _server_arguments(spec: ReplicaSpec) -> list[str]:
+    profile = spec.source if spec.source in load_profiles() else DEFAULT_PROFILE
+    arguments = ["--port", str(spec.port), "--served-model-name", spec.served_name, "--task", spec.task]
+    arguments += ["--profile", profile, "--max-num-seqs", str(spec.max_running_requests)]
+    if spec.max_context_tokens:
+        arguments += ["--max-model-len", str(spec.max_context_tokens)]
+    return arguments
+
+
+def _settings_arguments(settings: FakeSettings) -> list[str]:
+    arguments: list[str] = []
+    for name in settings.__struct_fields__:
+        value = getattr(settings, name)
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            arguments.append(option)
+        elif value is not None:
+            arguments += [option, str(value)]
+    return arguments

@@ -1,0 +1,103 @@
+"""Starts llama.cpp, by serve.py, from its environment."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from workers.contracts.desired import ReplicaSpec
+from workers.engines.environments.locate import (
+    environment_path,
+    is_complete,
+    package_file,
+    python_of,
+    require_environment,
+)
+from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF
+from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.metrics_text import as_count, sum_by_name
+from workers.engines.settings import read_settings
+from workers.engines.site import Site
+from workers.engines.trial import is_real_answer, trial_request
+
+_SERVE = Path(__file__).with_name("serve.py")
+_DEFAULT_CONTEXT_TOKENS = 2048
+# Each slot has its own context in memory, and on a CPU more at once only makes each slower.
+_MAX_SLOTS = 8
+_BASE_MEMORY_BYTES = 400 * MIB
+_KV_BYTES_PER_TOKEN = 46_080
+
+_SMOLLM2 = "smollm2-135m-instruct"
+# What its authors recommend; at the library's 0.8 so small a model rambles.
+_SMOLLM2_SAMPLING = ["--temperature", "0.2", "--top-p", "0.9"]
+
+_RUNNING = "llamacpp:requests_processing"
+_WAITING = "llamacpp:requests_deferred"
+_PROMPT = "llamacpp:prompt_tokens_total"
+_CACHED = "llamacpp:prompt_tokens_cached_total"
+_GENERATED = "llamacpp:tokens_predicted_total"
+
+
+class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`slots` are requests at once; by default what the spec allows, up to 8."""
+
+    slots: int | None = None
+    threads: int = -1
+
+
+class LlamaCppAdapter:
+    """`source` is smollm2-135m-instruct, which the environment brings, or the path of a GGUF file."""
+
+    name = "llamacpp"
+    reports_continuous_usage = False
+    health_path = "/health"
+    metrics_path = "/metrics"
+
+    def __init__(self, site: Site) -> None:
+        self._cache = site.cache
+
+    def is_available(self) -> bool:
+        return is_complete(environment_path(LLAMACPP, self._cache))
+
+    def plan(self, spec: ReplicaSpec) -> LaunchPlan:
+        settings = read_settings(spec, LlamaCppSettings)
+        environment = require_environment(LLAMACPP, self._cache)
+        slots = min(settings.slots or _MAX_SLOTS, spec.max_running_requests)
+        context_tokens = spec.max_context_tokens or _DEFAULT_CONTEXT_TOKENS
+        # -P keeps this directory out of the engine's import path.
+        argv = [str(python_of(environment)), "-P", str(_SERVE), "--model", str(_model_file(spec, environment))]
+        argv += ["--alias", spec.served_name, "--port", str(spec.port), "--slots", str(slots)]
+        argv += ["--context-tokens", str(context_tokens), "--threads", str(settings.threads)]
+        argv += _SMOLLM2_SAMPLING if spec.source == _SMOLLM2 else []
+        return LaunchPlan(
+            argv=[*argv, "--embed"] if spec.task == "embed" else argv,
+            max_running_requests=slots,
+            start_timeout_s=180.0,
+            stop_grace_s=3.0,
+            memory_bytes=_BASE_MEMORY_BYTES + slots * context_tokens * _KV_BYTES_PER_TOKEN,
+        )
+
+    def trial(self, spec: ReplicaSpec) -> TrialRequest:
+        return trial_request(spec)
+
+    def has_passed(self, spec: ReplicaSpec, status: int, body: bytes) -> bool:
+        return is_real_answer(spec, status, body)
+
+    def read_metrics(self, text: str) -> EngineReading:
+        """Cached prompt tokens are counted apart by llama.cpp, and included by us as by vLLM."""
+        totals = sum_by_name(text, (_RUNNING, _WAITING, _PROMPT, _CACHED, _GENERATED))
+        prompt_tokens = totals.get(_PROMPT)
+        return EngineReading(
+            running_requests=as_count(totals.get(_RUNNING)),
+            waiting_requests=as_count(totals.get(_WAITING)),
+            prompt_tokens_total=None if prompt_tokens is None else int(prompt_tokens + totals.get(_CACHED, 0)),
+            generated_tokens_total=as_count(totals.get(_GENERATED)),
+        )
+
+
+def _model_file(spec: ReplicaSpec, environment: Path) -> Path:
+    if spec.source == _SMOLLM2:
+        return package_file(environment, SMOLLM2_GGUF)
+    path = Path(spec.source)
+    if path.suffix != ".gguf" or not path.is_file():
+        raise SpecRefusedError(f"source {spec.source!r} is neither {_SMOLLM2} nor a GGUF file on this node")
+    return path

