@@ -38,7 +38,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     fill: float = 0.9
     late_factor: float = 4.0
     is_fair: bool = True
-    fair_lead_s: float = 2.0
+    fair_lead_s: float = 0.0
 
 
 SOFT_TTFT_S = (2.0, 8.0, 32.0)
