@@ -10,7 +10,7 @@ from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 
-MAX_SCANNED = 8
+MAX_SCANNED = 4
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD = 0.7

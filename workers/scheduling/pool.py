@@ -11,7 +11,8 @@ from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
 from workers.scheduling.workflows import Workflows
 
-LOOK_AHEAD = 8
+LOOK_AHEAD = 2
+LOOK_AHEAD_AT_TICK = 8
 MAX_HOLD_UP_S = 0.5
 Choice = tuple[Ticket, EndpointModel]
 
@@ -24,7 +25,7 @@ class Pool:
         self.appraiser = Appraiser(tuning, lengths, workflows)
         self.fleet = Fleet(tuning, self.appraiser)
         self.plan = Plan(tuning, now)
-        self._queue = FairQueue(tuning.fair_lead_s if tuning.is_fair else float("inf"))
+        self._queue = FairQueue(tuning.fair_lead_s, is_fair=tuning.is_fair)
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
 
@@ -62,10 +63,11 @@ class Pool:
         self.fleet.load = self.plan.prices.load
         return self.plan.given_up(now)
 
-    def fill(self, now: float) -> list[Choice]:
+    def fill(self, now: float, look_ahead: int = LOOK_AHEAD) -> list[Choice]:
+        """`look_ahead` bounds how many tickets are passed over that wait for a better endpoint than those open."""
         sent: list[Choice] = []
         while self.waiting and self.fleet.open_due(now):
-            choice = self._next_kept(now) or self._next_spare(now)
+            choice = self._next_kept(now, look_ahead) or self._next_spare(now)
             if choice is None:
                 break
             self._send(*choice, now)
@@ -110,11 +112,11 @@ class Pool:
 
     # who is next
 
-    def _next_kept(self, now: float) -> Choice | None:
+    def _next_kept(self, now: float, look_ahead: int) -> Choice | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""
         passed: dict[int, Ticket] = {}
         choice = None
-        while choice is None and len(passed) < LOOK_AHEAD:
+        while choice is None and len(passed) < look_ahead:
             ticket = self._queue.pop()
             if ticket is None:
                 break

@@ -17,12 +17,14 @@ from workers.scheduling.interface import (
     SchedulerConfig,
 )
 from workers.scheduling.latency.lengths import LengthModel
-from workers.scheduling.pool import Pool
+from workers.scheduling.pool import LOOK_AHEAD, LOOK_AHEAD_AT_TICK, Pool
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 from workers.scheduling.workflows import Workflows
 
 TICK_S = 0.02
+SHORT_QUEUE = 8
+"""Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
 MAX_RETRY_AFTER_S = 60
 
 
@@ -58,7 +60,7 @@ class Scheduler:
         self._workflows.arrived(request, now)
         pool = self._pool_of(request.version_id, now)
         self._enqueue(ticket, pool, now)
-        commands = self._fill(pool, now)
+        commands = self._fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and self._is_over_bounds(request):
             commands.append(self._reject(ticket, "queue_full", now))
         return commands
@@ -171,7 +173,7 @@ class Scheduler:
         for version_id in list(self._pools):
             pool = self._pools[version_id]
             commands += [self._reject(ticket, "cannot_meet_deadline", now) for ticket in pool.advance(now)]
-            commands += self._fill(pool, now)
+            commands += self._fill(pool, now, LOOK_AHEAD_AT_TICK)
             if pool.waiting and not pool.fleet.any_usable(now):
                 commands += self._reject_impatient(pool, now)
             if not pool.waiting and not pool.fleet.endpoints:
@@ -239,11 +241,11 @@ class Scheduler:
         pool = self._pools[endpoint.version_id]
         if endpoint.endpoint_id in self._endpoints:
             pool.fleet.touch(endpoint, now)
-        return self._fill(pool, now) if pool.waiting else []
+        return self._fill(pool, now) if pool.waiting and endpoint.opens_at <= now else []
 
-    def _fill(self, pool: Pool, now: float) -> list[Command]:
+    def _fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
-        for ticket, endpoint in pool.fill(now):
+        for ticket, endpoint in pool.fill(now, look_ahead):
             self._count_queued(ticket.request, -1)
             self._decisions.append(pool.decision(ticket, "sent", now))
             command = Migrate if ticket.generated_tokens else Dispatch
