@@ -8,7 +8,6 @@ class Considered(Struct, frozen=True):
 
     endpoint_id: str
     score: float | None = None
-    wait_s: float = 0.0
     prefill_s: float = 0.0
     hit_tokens: int = 0
     reason: str = ""

@@ -135,9 +135,6 @@ class EndpointModel:
     def has_slot(self) -> bool:
         return len(self.running) < self.max_running and len(self.running) < self.max_sequences
 
-    def share_in_use(self) -> float:
-        return len(self.running) / self.max_running
-
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
         report = self._report

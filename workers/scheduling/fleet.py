@@ -1,19 +1,24 @@
 """The endpoints of one version: which are open, and which suits a request best."""
 
 import heapq
+from itertools import cycle, islice
 from math import inf
 
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Considered
 from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.interface import Request
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 
-MAX_SCANNED = 4
+MAX_SCANNED = 3
+MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD = 0.7
+TIE_S = 1e-3
+"""How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
 
 
 class Fleet:
@@ -90,26 +95,29 @@ class Fleet:
 
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Least predicted first token plus detour; None when none fits, or the best is worth waiting for."""
+        ticket.hits = self._hits(ticket.request)
+        self.considered = considered = []
         best, best_score = None, inf
-        self.considered = []
-        hits = self._hits(ticket)
-        for endpoint in self._candidates(ticket, hits):
-            hit_tokens = hits.get(endpoint.number, 0)
-            reason = self._reason_against(ticket, endpoint, hit_tokens, now)
+        ceiling, headroom = self._kv_limits(ticket, now)
+        for endpoint in self._candidates(ticket):
+            hit_tokens = ticket.hits.get(endpoint.number, 0)
+            reason = self._reason_against(ticket, endpoint, hit_tokens, ceiling, headroom, now)
             if reason:
-                self.considered.append(Considered(endpoint.endpoint_id, reason=reason))
+                considered.append(Considered(endpoint.endpoint_id, reason=reason))
                 continue
-            score = self._score(ticket, endpoint, hit_tokens, now)
+            prefill_s = endpoint.prefill_s(ticket.request.prompt_tokens, hit_tokens)
+            score = self._score(ticket, endpoint, prefill_s, now)
+            considered.append(Considered(endpoint.endpoint_id, score, prefill_s, hit_tokens))
             if score < best_score:
                 best, best_score = endpoint, score
         return best if best is not None and best.number in self._open else None
 
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
+        """`choose` has just chosen the endpoint for the ticket."""
         request = ticket.request
-        hit_tokens = self._hits(ticket).get(endpoint.number, 0)
-        ticket.hit_tokens = hit_tokens
-        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, hit_tokens)
-        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
+        ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
+        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, ticket.hit_tokens)
+        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
         self._backlog_s += ticket.prefill_s
         self._pause_for_pace(ticket, endpoint)
@@ -118,61 +126,58 @@ class Fleet:
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks)
         self.touch(endpoint, now)
 
-    def _hits(self, ticket: Ticket) -> dict[int, int]:
+    def _hits(self, request: Request) -> dict[int, int]:
         """Cached tokens by endpoint, of those with the longest matches."""
-        request = ticket.request
         hits: dict[int, int] = {}
         if request.prefix_blocks:
             for blocks, mask in self.index.match(request.prefix_blocks):
                 tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
-                while mask and len(hits) < MAX_SCANNED:
+                while mask and len(hits) < MAX_WITH_PREFIX:
                     bit = mask & -mask
                     hits[bit.bit_length() - 1] = tokens
                     mask ^= bit
         return hits
 
-    def _candidates(self, ticket: Ticket, hits: dict[int, int]) -> list[EndpointModel]:
+    def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
-        found = {number: self.endpoints[number] for number in hits}
+        found = {number: self.endpoints[number] for number in ticket.hits}
         if len(self._open) <= MAX_SCANNED:
-            found |= self._open
+            found.update(self._open)
         else:
-            numbers = list(self._open)
-            self._turn = (self._turn + MAX_SCANNED) % len(numbers)
-            for number in (numbers[self._turn :] + numbers[: self._turn])[:MAX_SCANNED]:
+            self._turn = (self._turn + MAX_SCANNED) % len(self._open)
+            for number in islice(cycle(self._open), self._turn, self._turn + MAX_SCANNED):
                 found[number] = self._open[number]
-        if len(found) > 1 and ticket.failed_on is not None:
+        if ticket.failed_on is not None and len(found) > 1:
             found.pop(ticket.failed_on.number, None)
         return list(found.values())
 
-    def _reason_against(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> str:
-        if not endpoint.is_usable(now):
+    def _reason_against(
+        self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, ceiling: float, headroom: float, now: float
+    ) -> str:
+        if endpoint.is_draining or endpoint.suspended_until > now:
             return "draining or suspended"
         if not endpoint.has_slot():
             return "no slot"
-        if endpoint.number in self._open and not self._has_kv_room(ticket, endpoint, hit_tokens, now):
-            return "KV cache"
+        if endpoint.running and endpoint.number in self._open:
+            need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)
+            if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:
+                return "KV cache"
         return ""
 
-    def _score(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> float:
-        prefill_s = endpoint.prefill_s(ticket.request.prompt_tokens, hit_tokens)
-        wait_s = max(0.0, endpoint.prefill_until - now, endpoint.paused_until - now)
+    def _score(self, ticket: Ticket, endpoint: EndpointModel, prefill_s: float, now: float) -> float:
+        starts_at = max(now, endpoint.prefill_until, endpoint.paused_until)
         detour_s = max(0.0, prefill_s - ticket.prefill_s)
-        score = wait_s + prefill_s + self._tuning.affinity * detour_s + endpoint.share_in_use() * TIE_S
-        self.considered.append(Considered(endpoint.endpoint_id, score, wait_s, prefill_s, hit_tokens))
-        return score
+        busy_s = TIE_S * len(endpoint.running) / endpoint.max_running
+        return starts_at - now + prefill_s + self._tuning.affinity * detour_s + busy_s
 
-    def _has_kv_room(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, now: float) -> bool:
-        """Work that can wait leaves room for what cannot; under load, large work for small."""
+    def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
+        """Ceiling, and times the need that must be free: work that can wait leaves room for what cannot; under load,
+        large work for small."""
         tuning = self._tuning
-        if not endpoint.running:
-            return True
         crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (1 - CALM_LOAD)))
-        headroom = 1 + (tuning.kv_headroom - 1) * crowding
-        need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
-        return endpoint.kv_used(now) + need <= ceiling * endpoint.kv_capacity
+        return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
 
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:
         """After full steps longer than the tightest pace among the running, short steps must make up for them."""
@@ -186,6 +191,3 @@ class Fleet:
         rest_s = max(0.1 * target_s, target_s - decode_s)
         endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s
 
-
-TIE_S = 1e-3
-"""How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""

@@ -41,6 +41,7 @@ class Ticket:
         "give_up_at",
         "has_limit",
         "hit_tokens",
+        "hits",
         "kv_tokens",
         "number",
         "output_tokens",
@@ -66,6 +67,7 @@ class Ticket:
         self.has_limit = False
         self.slot = 0
         self.hit_tokens = 0
+        self.hits: dict[int, int] = {}
         self.endpoint: EndpointModel | None = None
         self.failed_on: EndpointModel | None = None
         self.attempts = 0
