@@ -23,7 +23,7 @@ class Appraiser:
         self._workflows = workflows
         self._pace_s = 0.02
 
-    def appraise(self, ticket: Ticket, index: PrefixIndex, endpoint: EndpointModel, fleet: int, now: float) -> None:
+    def appraise(self, ticket: Ticket, index: PrefixIndex, endpoint: EndpointModel, fleet: int) -> None:
         request, tuning = ticket.request, self._tuning
         if request.prefix_blocks:
             match = index.match(request.prefix_blocks)
@@ -35,7 +35,7 @@ class Appraiser:
         kv_s = self.kv_tokens(ticket, ticket.hit_tokens) / endpoint.kv_capacity * self._residence_s(ticket)
         ticket.cost_s = max(MIN_COST_S, ticket.prefill_s + decode_s + tuning.kv_weight * kv_s)
         ticket.density = ticket.weight / ticket.cost_s
-        self._set_limits(ticket, endpoint, now)
+        self._set_limits(ticket, endpoint)
         ticket.finish_by = ticket.start_by + ticket.prefill_s / fleet
 
     def kv_tokens(self, ticket: Ticket, hit_tokens: int) -> float:
@@ -56,20 +56,20 @@ class Appraiser:
     def _residence_s(self, ticket: Ticket) -> float:
         return ticket.prefill_s + ticket.output_tokens * self._pace_s
 
-    def _set_limits(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
+    def _set_limits(self, ticket: Ticket, endpoint: EndpointModel) -> None:
         request = ticket.request
-        limit_s = self._limit_s(request, ticket, endpoint, now)
+        limit_s = self._limit_s(request, ticket, endpoint)
         ticket.has_limit = limit_s < inf
         if not ticket.has_limit:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)
         ticket.start_by = request.arrived_at + limit_s - ticket.prefill_s
         ticket.give_up_at = request.arrived_at + limit_s * self._tuning.late_factor if ticket.has_limit else inf
 
-    def _limit_s(self, request: Request, ticket: Ticket, endpoint: EndpointModel, now: float) -> float:
+    def _limit_s(self, request: Request, ticket: Ticket, endpoint: EndpointModel) -> float:
         """Until the first token is due, from the arrival."""
         limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
         if request.deadline_at is not None:
             pace_s = max(self._pace_s, endpoint.decode_step_s())
-            rest_s = ticket.output_tokens * pace_s + self._workflows.expected_rest_s(request, now)
+            rest_s = ticket.output_tokens * pace_s + self._workflows.expected_rest_s(request)
             limit_s = min(limit_s, request.deadline_at - rest_s - request.arrived_at)
         return limit_s

@@ -90,7 +90,7 @@ class Pool:
     def _enter(self, ticket: Ticket, now: float) -> None:
         endpoints = self.fleet.endpoints
         some = next(iter(endpoints.values()))
-        self.appraiser.appraise(ticket, self.fleet.index, some, len(endpoints), now)
+        self.appraiser.appraise(ticket, self.fleet.index, some, len(endpoints))
         self.plan.arrive(ticket, self._fair_weight(ticket), now)
         if ticket.state is State.KEPT:
             self._queue.push(ticket)

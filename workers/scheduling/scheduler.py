@@ -112,15 +112,15 @@ class Scheduler:
         ticket = self._tickets[request_id]
         endpoint = self._release(ticket)
         self._suspend(endpoint, now)
-        commands: list[Command] = []
+        commands = self._after(endpoint, now)
         if may_retry and ticket.attempts < self._config.max_attempts:
-            self._requeue(ticket, endpoint, generated_tokens, now)
+            commands += self._requeue(ticket, endpoint, generated_tokens, now)
         elif may_retry:
             commands.append(self._forget(ticket, "attempts_exhausted", now))
         else:
             del self._tickets[request_id]
             self._workflows.ended(ticket.request)
-        return commands + self._after(endpoint, now)
+        return commands
 
     # -- events: endpoints
 
@@ -258,12 +258,14 @@ class Scheduler:
         pool.arrive(ticket, now)
         self._count_queued(ticket.request, 1)
 
-    def _requeue(self, ticket: Ticket, failed_on: EndpointModel, generated_tokens: int, now: float) -> None:
+    def _requeue(self, ticket: Ticket, failed_on: EndpointModel, generated_tokens: int, now: float) -> list[Command]:
         """It keeps its place: what it is judged by is its arrival."""
         ticket.failed_on = failed_on
         ticket.first_token_at = None
         ticket.generated_tokens = generated_tokens
-        self._enqueue(ticket, self._pool_of(ticket.request.version_id, now), now)
+        pool = self._pool_of(ticket.request.version_id, now)
+        self._enqueue(ticket, pool, now)
+        return self._fill(pool, now)
 
     def _dequeue(self, ticket: Ticket) -> None:
         self._pools[ticket.request.version_id].withdraw(ticket)

@@ -63,9 +63,8 @@ class Workflows:
         if workflow is not None:
             workflow.live.pop(request.request_id, None)
 
-    def expected_rest_s(self, request: Request, now: float) -> float:
+    def expected_rest_s(self, request: Request) -> float:
         """After this call: the calls that workflows of the tenant still make at this point, as fast as they come."""
-        del now
         workflow = self._workflows.get(request.workflow_id)
         if workflow is None:
             return 0.0
@@ -84,6 +83,8 @@ class Workflows:
 
     def _begin(self, request: Request, now: float) -> Workflow:
         self._kinds.setdefault(request.tenant_id, _Kind())
+        if len(self._deadlines) > 2 * MAX_WORKFLOWS:
+            self._deadlines = sorted(item for item in self._deadlines if item[1] in self._workflows)
         if request.deadline_at is not None:
             heapq.heappush(self._deadlines, (request.deadline_at, request.workflow_id))
         return Workflow(request.tenant_id, request.deadline_at, now)

@@ -30,8 +30,9 @@ class FairQueue:
         tenant_id = self._tenant_of(ticket)
         heap = self._tenants.get(tenant_id)
         if heap is None:
+            floor = self._least_clock()
             heap = self._tenants[tenant_id] = []
-            self._set_clock(tenant_id, max(self._clocks.get(tenant_id, 0.0), self._floor))
+            self._set_clock(tenant_id, max(self._clocks.get(tenant_id, 0.0), floor))
         heapq.heappush(heap, (ticket.start_by, ticket.number, ticket))
 
     def pop(self) -> Ticket | None:
@@ -52,13 +53,12 @@ class FairQueue:
             heapq.heappush(self._by_clock, entry)
         if best is None:
             return None
-        self._floor = max(self._floor, compared[0][0])
         return heapq.heappop(self._tenants[best[1]])[2]
 
     def served(self, ticket: Ticket, weight: float) -> None:
         """Charges the tenant for a ticket that was sent."""
         tenant_id = self._tenant_of(ticket)
-        clock = max(self._clocks.get(tenant_id, 0.0), self._floor)
+        clock = self._clocks.get(tenant_id, self._floor)
         self._set_clock(tenant_id, clock + ticket.cost_s / weight)
         if len(self._clocks) > MAX_CLOCKS + len(self._tenants):
             self._forget_clocks()
@@ -73,6 +73,14 @@ class FairQueue:
         self._clocks[tenant_id] = clock
         if tenant_id in self._tenants:
             heapq.heappush(self._by_clock, (clock, tenant_id))
+
+    def _least_clock(self) -> float:
+        """Of the tenants that wait, or of the last that did; it never falls."""
+        while self._by_clock and self._head_of(self._by_clock[0][1], self._by_clock[0][0]) is None:
+            heapq.heappop(self._by_clock)
+        if self._by_clock:
+            self._floor = max(self._floor, self._by_clock[0][0])
+        return self._floor
 
     def _head_of(self, tenant_id: str, clock: float) -> tuple[float, int, Ticket] | None:
         """None when the clock has moved since, or nothing of the tenant waits any more."""

@@ -108,7 +108,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def nobody_waits_beside_a_free_healthy_endpoint(self):
         for name, (slots, is_draining) in self.known.items():
             endpoint = self.scheduler._endpoints[name]
-            if not is_draining and endpoint.failures_in_a_row == 0 and endpoint.running < slots:
+            if not is_draining and endpoint.failures_in_a_row == 0 and len(endpoint.running) < slots:
                 assert not [r for r in self.waiting.values() if r.version_id == ENDPOINTS[name]]
 
     def teardown(self):
@@ -120,7 +120,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.running.pop(number, None)
             self.apply(self.scheduler.request_withdrawn(number, self.now))
         assert self.scheduler._queued_by_tenant == {}
-        assert all(endpoint.running == 0 for endpoint in self.scheduler._endpoints.values())
+        assert all(not endpoint.running for endpoint in self.scheduler._endpoints.values())
 
 
 SchedulerMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
