@@ -1,6 +1,6 @@
 """The score table: our policy and the peers' on public traces, on a simulated fleet.
 
-    python benchmarks/goodput.py [--workload W3] [--policies tokenyard,kv-cost] [--seeds 1,2,3] [--load 0.7] [--json FILE]
+    python benchmarks/goodput.py [--workload W3] [--policies tokenyard,kv-cost] [--seeds 1,2] [--load 0.7] [--json F]
 
 Without --policies: ours, and for each workload the peers that do best on it, with the knobs that do best on it.
 """

@@ -1,4 +1,7 @@
-"""How long one arrival and one dispatch take the scheduler: `python benchmarks/picks.py [--endpoints 64] [--waiting 10000]`."""
+"""How long an arrival and a dispatch take the scheduler.
+
+    python benchmarks/picks.py [--endpoints 64] [--waiting 10000]
+"""
 
 import argparse
 import gc
@@ -69,7 +72,7 @@ class Bench:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoints", type=int, default=64)
     parser.add_argument("--waiting", type=int, default=10_000)
     arguments = parser.parse_args()

@@ -12,7 +12,7 @@ from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 
-MAX_SCANNED = 3
+MAX_SCANNED = 4
 MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
@@ -98,10 +98,10 @@ class Fleet:
         ticket.hits = self._hits(ticket.request)
         self.considered = considered = []
         best, best_score = None, inf
-        ceiling, headroom = self._kv_limits(ticket, now)
+        limits = self._kv_limits(ticket, now)
         for endpoint in self._candidates(ticket):
             hit_tokens = ticket.hits.get(endpoint.number, 0)
-            reason = self._reason_against(ticket, endpoint, hit_tokens, ceiling, headroom, now)
+            reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
             if reason:
                 considered.append(Considered(endpoint.endpoint_id, reason=reason))
                 continue
@@ -130,8 +130,9 @@ class Fleet:
         """Cached tokens by endpoint, of those with the longest matches."""
         hits: dict[int, int] = {}
         if request.prefix_blocks:
-            for blocks, mask in self.index.match(request.prefix_blocks):
+            for blocks, mask_of_level in self.index.match(request.prefix_blocks):
                 tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
+                mask = mask_of_level
                 while mask and len(hits) < MAX_WITH_PREFIX:
                     bit = mask & -mask
                     hits[bit.bit_length() - 1] = tokens
@@ -152,13 +153,14 @@ class Fleet:
         return list(found.values())
 
     def _reason_against(
-        self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, ceiling: float, headroom: float, now: float
+        self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, kv_limits: tuple[float, float], now: float
     ) -> str:
         if endpoint.is_draining or endpoint.suspended_until > now:
             return "draining or suspended"
         if not endpoint.has_slot():
             return "no slot"
         if endpoint.running and endpoint.number in self._open:
+            ceiling, headroom = kv_limits
             need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)
             if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:
                 return "KV cache"
@@ -171,8 +173,10 @@ class Fleet:
         return starts_at - now + prefill_s + self._tuning.affinity * detour_s + busy_s
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
-        """Ceiling, and times the need that must be free: work that can wait leaves room for what cannot; under load,
-        large work for small."""
+        """Ceiling of use after a request, and how many times its need must be free.
+
+        Work that can wait leaves room for what cannot; under load, large work for small.
+        """
         tuning = self._tuning
         crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (1 - CALM_LOAD)))
         is_patient = ticket.start_by - now > tuning.patient_s
@@ -190,4 +194,3 @@ class Fleet:
         steps = new_tokens / max(1, endpoint.max_batched_tokens - endpoint.decoding)
         rest_s = max(0.1 * target_s, target_s - decode_s)
         endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s
-

@@ -1,5 +1,7 @@
 """The queue in front of one model version: plan, order and endpoints together."""
 
+from math import ceil
+
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Decision
 from workers.scheduling.endpoint import EndpointModel
@@ -13,6 +15,7 @@ from workers.scheduling.workflows import Workflows
 
 LOOK_AHEAD = 2
 LOOK_AHEAD_AT_TICK = 8
+MAX_RETRY_AFTER_S = 60
 MAX_HOLD_UP_S = 0.5
 Choice = tuple[Ticket, EndpointModel]
 
@@ -74,6 +77,11 @@ class Pool:
             sent.append(choice)
         return sent
 
+    def retry_after_s(self, ticket: Ticket, now: float) -> int:
+        """Seconds until it would be taken, as far as can be told; at least 1."""
+        wait_s = self.plan.retry_after_s(ticket, self.fleet.backlog_s(now))
+        return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
+
     def decision(self, ticket: Ticket, outcome: str, now: float) -> Decision:
         return Decision(
             request_id=ticket.request.request_id,
@@ -130,8 +138,10 @@ class Pool:
         return choice
 
     def _next_spare(self, now: float) -> Choice | None:
-        """Nothing of the plan can go: on an endpoint without prefill, a parked ticket that can still be in time, else
-        a late one while most of the fleet has nothing to do."""
+        """When nothing of the plan can go: what was let go, on an endpoint without prefill.
+
+        A parked ticket can still be in time; a late one goes while most of the fleet has nothing to do.
+        """
         idle = self.fleet.idle()
         if not idle or len(self.plan.slots):
             return None

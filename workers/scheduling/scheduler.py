@@ -1,8 +1,9 @@
 """The scheduler: queues in front of the engines of a node, what runs next, and where."""
 
 from collections import deque
-from math import ceil, inf
+from math import inf
 
+from workers.scheduling.counts import QueueCounts
 from workers.scheduling.decision import Decision
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointModel, EndpointSpec
 from workers.scheduling.interface import (
@@ -25,7 +26,6 @@ from workers.scheduling.workflows import Workflows
 TICK_S = 0.02
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
-MAX_RETRY_AFTER_S = 60
 
 
 class Scheduler:
@@ -43,9 +43,7 @@ class Scheduler:
         self._tickets: dict[int, Ticket] = {}
         self._endpoints: dict[str, EndpointModel] = {}
         self._pools: dict[str, Pool] = {}
-        self._queued_by_tenant: dict[str, int] = {}
-        self._queued_by_rank: dict[int, int] = {}
-        self._queued_total = 0
+        self._queued = QueueCounts()
         self._numbers = 0
         self._tick_at = -inf
         self._decisions: deque[Decision] = deque(maxlen=config.max_decisions)
@@ -61,7 +59,7 @@ class Scheduler:
         pool = self._pool_of(request.version_id, now)
         self._enqueue(ticket, pool, now)
         commands = self._fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
-        if ticket.endpoint is None and self._is_over_bounds(request):
+        if ticket.endpoint is None and self._queued.exceeds(request, self._config.max_queued_requests):
             commands.append(self._reject(ticket, "queue_full", now))
         return commands
 
@@ -138,7 +136,6 @@ class Scheduler:
         pool = self._pool_of(version_id, now)
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            self._numbers += 1
             endpoint = EndpointModel(endpoint_id, version_id, self._free_number(pool), max_running, spec)
             self._endpoints[endpoint_id] = endpoint
             endpoint.is_draining = is_draining
@@ -193,13 +190,13 @@ class Scheduler:
     # -- state, for reports
 
     def queued_by_rank(self) -> dict[int, int]:
-        return dict(self._queued_by_rank)
+        return dict(self._queued.by_rank)
 
     def queued_total(self) -> int:
-        return self._queued_total
+        return self._queued.total
 
     def running_total(self) -> int:
-        return len(self._tickets) - self._queued_total
+        return len(self._tickets) - self._queued.total
 
     def is_idle(self, endpoint_id: str) -> bool:
         return not self._endpoints[endpoint_id].running
@@ -246,7 +243,7 @@ class Scheduler:
     def _fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
         for ticket, endpoint in pool.fill(now, look_ahead):
-            self._count_queued(ticket.request, -1)
+            self._queued.remove(ticket.request)
             self._decisions.append(pool.decision(ticket, "sent", now))
             command = Migrate if ticket.generated_tokens else Dispatch
             commands.append(command(ticket.request.request_id, endpoint.endpoint_id))
@@ -256,7 +253,7 @@ class Scheduler:
 
     def _enqueue(self, ticket: Ticket, pool: Pool, now: float) -> None:
         pool.arrive(ticket, now)
-        self._count_queued(ticket.request, 1)
+        self._queued.add(ticket.request)
 
     def _requeue(self, ticket: Ticket, failed_on: EndpointModel, generated_tokens: int, now: float) -> list[Command]:
         """It keeps its place: what it is judged by is its arrival."""
@@ -269,17 +266,7 @@ class Scheduler:
 
     def _dequeue(self, ticket: Ticket) -> None:
         self._pools[ticket.request.version_id].withdraw(ticket)
-        self._count_queued(ticket.request, -1)
-
-    def _is_over_bounds(self, request: Request) -> bool:
-        """With this request, which waits already."""
-        queued_of_tenant = self._queued_by_tenant.get(request.tenant_id, 0)
-        return queued_of_tenant > request.max_queued_of_tenant or self._queued_total > self._config.max_queued_requests
-
-    def _count_queued(self, request: Request, change: int) -> None:
-        self._queued_total += change
-        _add(self._queued_by_tenant, request.tenant_id, change)
-        _add(self._queued_by_rank, request.rank, change)
+        self._queued.remove(ticket.request)
 
     # -- refusals
 
@@ -294,15 +281,10 @@ class Scheduler:
         self._workflows.ended(request)
         pool = self._pools[request.version_id]
         self._decisions.append(pool.decision(ticket, "refused", now))
-        return Reject(request.request_id, code, self._retry_after_s(ticket, pool, code, now))
-
-    def _retry_after_s(self, ticket: Ticket, pool: Pool, code: RejectCode, now: float) -> int | None:
         if code == "attempts_exhausted":
-            return None
-        if code == "no_endpoint":
-            return int(self._config.patience_s)
-        wait_s = pool.plan.retry_after_s(ticket, pool.fleet.backlog_s(now))
-        return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
+            return Reject(request.request_id, code)
+        retry_after_s = int(self._config.patience_s) if code == "no_endpoint" else pool.retry_after_s(ticket, now)
+        return Reject(request.request_id, code, retry_after_s)
 
     def _reject_impatient(self, pool: Pool, now: float) -> list[Command]:
         oldest_welcome = now - self._config.patience_s
@@ -319,11 +301,3 @@ class Scheduler:
             else:
                 commands.append(Cancel(request_id, "workflow_deadline"))
         return commands
-
-
-def _add(counts: dict[str, int] | dict[int, int], key: object, change: int) -> None:
-    count = counts.get(key, 0) + change  # type: ignore[call-overload]
-    if count:
-        counts[key] = count  # type: ignore[index]
-    else:
-        del counts[key]  # type: ignore[arg-type]

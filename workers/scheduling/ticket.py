@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """NEW: not judged yet. KEPT: in the plan. PARKED: let go by the plan, run if room appears. LATE: cannot be in time any more."""
+    """NEW: not judged yet. KEPT: in the plan. PARKED: let go by the plan, run if room appears. LATE: too late."""
 
     NEW = "new"
     KEPT = "kept"
@@ -22,8 +22,10 @@ class State(Enum):
 
 
 class Ticket:
-    """Times are the driver's clock. `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part
-    before its first token, both at the endpoint that suits it best; `density` is its weight over its cost.
+    """Times are on the driver's clock.
+
+    `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
+    endpoint that suits it best; `density` is its weight over its cost.
 
     `start_by` is the latest start of its prefill; `finish_by` the same as the plan needs it, for a fleet that works on
     many requests at once; `give_up_at` when late work is refused. Without `has_limit` the first only orders.

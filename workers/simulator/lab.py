@@ -17,7 +17,7 @@ from workers.simulator.job import Job
 from workers.simulator.replay import Replay, ReplayConfig
 from workers.simulator.traces import default_folder
 from workers.simulator.workloads.registry import WORKLOADS
-from workers.simulator.workloads.workload import Workload, predict
+from workers.simulator.workloads.workload import Setting, Workload, predict
 
 FLEET_SIZE = 4
 OURS = "tokenyard"
@@ -48,15 +48,19 @@ class Lab:
         self._folder = folder or default_folder()
         self._costs = load_costs(self._folder)
 
-    def workload(self, name: str, load: float, seed: int) -> Workload:
+    def workload(self, name: str, load: float, seed: int, duration_s: float | None = None) -> Workload:
         recipe = WORKLOADS[name]
         rng = Random(f"{name} {seed}")
         rate_per_s = load * recipe.unit_per_s
-        workload = recipe.build(self._folder, self._costs[recipe.engine], load, rate_per_s, recipe.duration_s, rng)
+        duration_s = recipe.duration_s if duration_s is None else duration_s
+        setting = Setting(self._folder, self._costs[recipe.engine], load, rate_per_s, duration_s, rng)
+        workload = recipe.build(setting)
         predict(jobs_of(workload), LENGTH_SIGMA, Random(f"lengths {seed}"))
         return workload
 
-    def play(self, workload: Workload, core: Core, config: ReplayConfig | None = None, fleet: int = FLEET_SIZE) -> Outcome:
+    def play(
+        self, workload: Workload, core: Core, config: ReplayConfig | None = None, fleet: int = FLEET_SIZE
+    ) -> Outcome:
         cost = self._costs[workload.engine]
         engines = [Engine(f"e{number}", cost, workload.limits) for number in range(fleet)]
         replay = Replay(core, engines, workload, config or ReplayConfig())
@@ -69,6 +73,7 @@ class Lab:
             known = noisy(cost, Random(f"costs {seed}"))
             return self._ours(policy, EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
         return build_peer(policy, cost.kv_capacity_tokens, Random(f"policy {seed}"))
+
     def _ours(self, policy: str, spec: EndpointSpec) -> Core:
         """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""
         settings = dict(setting.split(":") for setting in policy.split("/")[1:])
@@ -101,7 +106,15 @@ class Ours(Scheduler):
 
 def noisy(cost: StepCost, rng: Random) -> StepCost:
     """The parameters as a gateway would know them: each off by up to COST_ERROR."""
-    names = ("t_fixed_ms", "ms_per_seq", "t_weight_ms", "ms_per_token", "attn_fixed_ms", "ms_per_ctx_token", "ms_per_attn_pair")
+    names = (
+        "t_fixed_ms",
+        "ms_per_seq",
+        "t_weight_ms",
+        "ms_per_token",
+        "attn_fixed_ms",
+        "ms_per_ctx_token",
+        "ms_per_attn_pair",
+    )
     return msgspec.structs.replace(
         cost, **{name: getattr(cost, name) * rng.uniform(1 - COST_ERROR, 1 + COST_ERROR) for name in names}
     )

@@ -151,9 +151,7 @@ class Replay:
 
 
 def _measure(engine: Engine, now: float) -> EngineReport:
-    return EngineReport(
-        taken_at=now, running=engine.running, waiting=len(engine.waiting), kv_usage=engine.kv_usage()
-    )
+    return EngineReport(taken_at=now, running=engine.running, waiting=len(engine.waiting), kv_usage=engine.kv_usage())
 
 
 def _request(job: Job) -> Request:

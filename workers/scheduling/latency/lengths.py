@@ -1,6 +1,6 @@
 """How long an answer will be: the driver's prediction, calibrated online."""
 
-from math import exp, log
+from math import exp, log, sqrt
 
 PRIOR_PAIRS = 20.0
 PRIOR_LOG_LENGTH = 5.0
@@ -36,7 +36,7 @@ class Regression:
         """The standard error of a log length: the uncertainty of `expect`."""
         mean_y = self._y / self._pairs
         variance = self._yy / self._pairs - mean_y**2 - self._slope() ** 2 * self._variance_x()
-        return max(MIN_LOG_VARIANCE, variance) ** 0.5
+        return sqrt(max(MIN_LOG_VARIANCE, variance))
 
     def _variance_x(self) -> float:
         return max(MIN_LOG_VARIANCE, self._xx / self._pairs - (self._x / self._pairs) ** 2)

@@ -1,4 +1,4 @@
-"""Policies of deployed routers, as one scheduler made of parts: a picker, and for gateways with a queue a cap and an order."""
+"""Policies of deployed routers, made of parts: a picker; for gateways with a queue also a gate, an order, a shed."""
 
 import heapq
 from collections.abc import Callable
@@ -142,9 +142,7 @@ class Router:
         target.kv_tokens += request.prompt_tokens
         self._sent[request.request_id] = Sent(request, target, uncached)
         if request.prefix_blocks:
-            self._index.record(
-                request.prefix_blocks, target.number, self._kv_capacity_tokens // request.block_tokens
-            )
+            self._index.record(request.prefix_blocks, target.number, self._kv_capacity_tokens // request.block_tokens)
         return Dispatch(request.request_id, target.endpoint_id)
 
     def _hit_tokens(self, request: Request, target: Target) -> int:

@@ -86,7 +86,9 @@ class BidPrices:
 
     def _share_out(self, room_s: float) -> dict[str, float]:
         """Water-filling: who asks for less than a fair share gets all of it, the others share the rest by weight."""
-        asking = sorted(self._by_tenant, key=lambda tenant_id: self._by_tenant[tenant_id].offered_s / self._weights[tenant_id])
+        asking = sorted(
+            self._by_tenant, key=lambda tenant_id: self._by_tenant[tenant_id].offered_s / self._weights[tenant_id]
+        )
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}
         for tenant_id in asking:

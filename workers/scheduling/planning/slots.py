@@ -10,8 +10,10 @@ SLOT_S = 0.01
 
 
 class DeadlineSlots:
-    """Each slot is SLOT_S of time and holds the work due in it; each node knows its range's work minus capacity, the
-    largest such sum of any of its prefixes, and the least density of any ticket in it.
+    """Each slot is SLOT_S of time and holds the work due in it.
+
+    Each node of the tree knows its range's work minus capacity, the largest such sum of any of its prefixes, and the
+    least density of any ticket in it.
 
     What is due beyond the last slot lies in the last one. `advance` moves the first slot as time passes.
     """
@@ -83,8 +85,8 @@ class DeadlineSlots:
             left, right = 2 * node, 2 * node + 1
             sums[node] = sums[left] + sums[right]
             through = sums[left] + prefixes[right]
-            prefixes[node] = through if through > prefixes[left] else prefixes[left]
-            leasts[node] = leasts[left] if leasts[left] < leasts[right] else leasts[right]
+            prefixes[node] = max(prefixes[left], through)
+            leasts[node] = min(leasts[right], leasts[left])
             node >>= 1
 
     def _pull(self, node: int) -> None:

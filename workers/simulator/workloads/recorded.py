@@ -54,5 +54,3 @@ def read_recorded(folder: Path) -> list[Recorded]:
     return [Recorded(session, is_long=True) for session in coding] + [
         Recorded(session, is_long=False) for session in agents
     ]
-
-

@@ -1,16 +1,14 @@
 """Workloads by name."""
 
 from collections.abc import Callable
-from pathlib import Path
-from random import Random
 
 from msgspec import Struct
 
-from workers.scheduling.latency.step_cost import StepCost
 from workers.simulator.workloads import agents, bursts, chat, tenants, workflows
-from workers.simulator.workloads.workload import Workload
+from workers.simulator.workloads.workload import Setting, Workload
 
-Build = Callable[[Path, StepCost, float, float, float, Random], Workload]
+Build = Callable[[Setting], Workload]
+
 
 class Recipe(Struct, frozen=True):
     """`unit_per_s` is the rate of requests at a load of 1.0.

@@ -1,13 +1,10 @@
 """W3: three tenants of three classes, one of which floods (Azure conversation and code), on four A100."""
 
-from pathlib import Path
-from random import Random
 
-from workers.scheduling.latency.step_cost import StepCost
 from workers.simulator.engine import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import TraceRequest, read_lengths
-from workers.simulator.workloads.workload import Workload
+from workers.simulator.workloads.workload import Setting, Workload
 
 ENGINE = "llama3-8b/a100/tp1"
 LIMITS = EngineLimits(max_batched_tokens=1024)
@@ -16,19 +13,21 @@ GOLD_SHARE = 0.4
 CLASSES = {"gold": (0, 4.0, 0.5, 0.08), "standard": (1, 2.0, 2.0, 0.12), "batch": (2, 1.0, 30.0, 0.3)}
 
 
-def build(folder: Path, cost: StepCost, load: float, rate_per_s: float, duration_s: float, rng: Random) -> Workload:
+def build(setting: Setting) -> Workload:
     """`rate_per_s` is that of conversation and code together, before the flood."""
-    del cost
-    chat = read_lengths(folder / "azure2023_conv.csv.gz")
-    code = read_lengths(folder / "azure2023_code.csv.gz")
+    chat = read_lengths(setting.folder / "azure2023_conv.csv.gz")
+    code = read_lengths(setting.folder / "azure2023_code.csv.gz")
     natural_per_s = len(chat) / chat[-1].at_s + len(code) / code[-1].at_s
-    speed = rate_per_s / natural_per_s
-    jobs = [_job(at, item, "gold" if rng.random() < GOLD_SHARE else "standard") for at, item in steady(chat, speed, duration_s)]
-    jobs += [_job(at, item, "batch") for at, item in _flooding(code, speed, duration_s)]
+    speed = setting.rate_per_s / natural_per_s
+    jobs = [
+        _job(at, item, "gold" if setting.rng.random() < GOLD_SHARE else "standard")
+        for at, item in steady(chat, speed, setting.duration_s)
+    ]
+    jobs += [_job(at, item, "batch") for at, item in _flooding(code, speed, setting.duration_s)]
     jobs.sort(key=lambda job: job.arrived_at)
     for number, job in enumerate(jobs):
         job.number = number
-    return Workload(name="W3", load=load, engine=ENGINE, limits=LIMITS, jobs=jobs)
+    return Workload(name="W3", load=setting.load, engine=ENGINE, limits=LIMITS, jobs=jobs)
 
 
 def steady(trace: list[TraceRequest], speed: float, duration_s: float) -> list[tuple[float, TraceRequest]]:

@@ -1,13 +1,10 @@
 """W5: workflows of dependent calls with deadlines, cut from recorded sessions, on four H100."""
 
 from itertools import count
-from pathlib import Path
-from random import Random
 
-from workers.scheduling.latency.step_cost import StepCost
 from workers.simulator.engine import EngineLimits
 from workers.simulator.workloads.recorded import Recorded, read_recorded
-from workers.simulator.workloads.workload import FollowUp, Session, Workload, decode_s, poisson, prefill_s
+from workers.simulator.workloads.workload import FollowUp, Session, Setting, Workload, decode_s, poisson, prefill_s
 
 ENGINE = "llama3-8b/h100/tp1"
 LIMITS = EngineLimits()
@@ -16,16 +13,19 @@ MAX_TOOL_S = 30.0
 DEADLINE_FACTOR, DEADLINE_S = 4.0, 1.0
 
 
-def build(folder: Path, cost: StepCost, load: float, rate_per_s: float, duration_s: float, rng: Random) -> Workload:
+def build(setting: Setting) -> Workload:
     """`rate_per_s` is that of calls."""
-    recorded = [session for session in read_recorded(folder) if len(session.calls) >= CALLS[0]]
-    starts = poisson(rate_per_s / (sum(CALLS) / 2), duration_s, rng)
+    recorded = [session for session in read_recorded(setting.folder) if len(session.calls) >= CALLS[0]]
+    starts = poisson(setting.rate_per_s / (sum(CALLS) / 2), setting.duration_s, setting.rng)
     numbers = count()
-    sessions = [_workflow(number, at, rng.choice(recorded), numbers, cost, rng) for number, at in enumerate(starts)]
-    return Workload(name="W5", load=load, engine=ENGINE, limits=LIMITS, sessions=sessions)
+    sessions = [
+        _workflow(number, at, setting.rng.choice(recorded), numbers, setting) for number, at in enumerate(starts)
+    ]
+    return Workload(name="W5", load=setting.load, engine=ENGINE, limits=LIMITS, sessions=sessions)
 
 
-def _workflow(number: int, at: float, recorded: Recorded, numbers: "count[int]", cost: StepCost, rng: Random) -> Session:
+def _workflow(number: int, at: float, recorded: Recorded, numbers: "count[int]", setting: Setting) -> Session:
+    rng, cost = setting.rng, setting.cost
     length = min(rng.randint(*CALLS), len(recorded.calls))
     first = rng.randrange(len(recorded.calls) - length + 1)
     calls, tool_s, model_s = [], 0.0, 0.0

@@ -1,6 +1,6 @@
 """What every workload is made of."""
 
-from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 from msgspec import Struct, field
@@ -37,6 +37,17 @@ class Workload(Struct, frozen=True, kw_only=True):
     sessions: list[Session] = field(default_factory=list)
 
 
+class Setting(Struct, frozen=True):
+    """What a workload is built from. `cost` is that of the fleet's engines; `rate_per_s` is of requests."""
+
+    folder: Path
+    cost: StepCost
+    load: float
+    rate_per_s: float
+    duration_s: float
+    rng: Random
+
+
 def prefill_s(cost: StepCost, limits: EngineLimits, prompt_tokens: int) -> float:
     """An uncached prompt alone on an idle engine."""
     done, total_s = 0, 0.0
@@ -70,6 +81,3 @@ def predict(jobs: list[Job], sigma: float, rng: Random) -> None:
     """Gives every job a predicted length with lognormal noise."""
     for job in jobs:
         job.predicted_tokens = max(1.0, job.output_tokens * rng.lognormvariate(0.0, sigma))
-
-
-Builder = Callable[[float, float, int], Workload]

@@ -10,9 +10,7 @@ pytestmark = pytest.mark.unit
 
 
 def a_ticket(number, finish_by, work_s, density=1.0):
-    request = Request(
-        request_id=number, version_id="v", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=0.0
-    )
+    request = Request(request_id=number, version_id="v", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=0.0)
     ticket = Ticket(request, number)
     ticket.finish_by, ticket.prefill_s, ticket.density = finish_by, work_s, density
     return ticket
