@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
 from workers.gateway.upstream import EnginePool
-from workers.scheduling.interface import Command, Dispatch, Reject, Request
+from workers.scheduling.interface import Cancel, Command, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
 
 
@@ -33,6 +33,7 @@ class Scheduled(Protocol):
 
     def dispatched(self, engine: Engine) -> None: ...
     def refused(self, reject: Reject) -> None: ...
+    def cancelled(self, cancel: Cancel) -> None: ...
 
 
 class Driver:
@@ -53,7 +54,19 @@ class Driver:
     def endpoints(self) -> list[Endpoint]:
         return [engine.endpoint for engine in self._engines.values()]
 
-    def submit(self, owner: Scheduled, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> int:
+    def submit(
+        self,
+        owner: Scheduled,
+        *,
+        version_id: str,
+        tenant_id: str,
+        rank: int,
+        max_queued: int,
+        prompt_tokens: int = 0,
+        ttft_slo_s: float | None = None,
+        tpot_slo_s: float | None = None,
+        tenant_weight: float = 1.0,
+    ) -> int:
         """Returns the id for the calls below; `owner` may be called back before this returns."""
         self._next_id += 1
         now = self._monotonic()
@@ -64,14 +77,22 @@ class Driver:
             rank=rank,
             max_queued_of_tenant=max_queued,
             arrived_at=now,
+            prompt_tokens=prompt_tokens,
+            ttft_slo_s=ttft_slo_s,
+            tpot_slo_s=tpot_slo_s,
+            tenant_weight=tenant_weight,
         )
         self._scheduled[request.request_id] = owner
         self._carry_out(self._scheduler.request_arrived(request, now))
         return request.request_id
 
-    def finished(self, request_id: int) -> None:
+    def first_token(self, request_id: int) -> None:
+        self._carry_out(self._scheduler.first_token(request_id, self._monotonic()))
+
+    def finished(self, request_id: int, output_tokens: int = 0) -> None:
+        """`output_tokens` 0 is unknown."""
         del self._scheduled[request_id]
-        self._carry_out(self._scheduler.request_finished(request_id, self._monotonic()))
+        self._carry_out(self._scheduler.request_finished(request_id, self._monotonic(), output_tokens))
 
     def withdrawn(self, request_id: int) -> None:
         del self._scheduled[request_id]
@@ -85,6 +106,11 @@ class Driver:
     def tick(self) -> None:
         if self._scheduler.queued_total():
             self._carry_out(self._scheduler.tick(self._monotonic()))
+
+    def reported(self, endpoint_id: str, report: EngineReport) -> None:
+        """`report.taken_at` is on the driver's clock; an endpoint that is gone by now is ignored."""
+        if endpoint_id in self._engines:
+            self._carry_out(self._scheduler.endpoint_reported(endpoint_id, report, self._monotonic()))
 
     def set_endpoints(self, endpoints: list[Endpoint]) -> None:
         """Makes these the engines that may be sent to. What runs on one that is left out runs on."""
@@ -122,11 +148,14 @@ class Driver:
 
     def _lose(self, endpoint_id: str) -> None:
         self._engines.pop(endpoint_id).pool.close()
-        self._scheduler.endpoint_lost(endpoint_id)
+        self._scheduler.endpoint_lost(endpoint_id, self._monotonic())
 
     def _carry_out(self, commands: list[Command]) -> None:
         for command in commands:
-            if isinstance(command, Dispatch):
-                self._scheduled[command.request_id].dispatched(self._engines[command.endpoint_id])
-            else:
+            if isinstance(command, Reject):
                 self._scheduled.pop(command.request_id).refused(command)
+            elif isinstance(command, Cancel):
+                self._scheduled[command.request_id].cancelled(command)
+            else:
+                # Migrate comes only to a driver that reports generated tokens with a failure; this one does not.
+                self._scheduled[command.request_id].dispatched(self._engines[command.endpoint_id])

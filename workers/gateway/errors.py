@@ -101,6 +101,15 @@ def queue_full(retry_after_s: int | None) -> GatewayError:
     )
 
 
+def cannot_meet_deadline(retry_after_s: int | None) -> GatewayError:
+    return GatewayError(
+        429,
+        "deadline",
+        "More is asked for than can be answered in time. Try again later.",
+        retry_after_s=retry_after_s,
+    )
+
+
 def no_endpoint(retry_after_s: int | None) -> GatewayError:
     return GatewayError(
         503, "no_endpoint", "No engine is up for this model now; one may be starting.", retry_after_s=retry_after_s

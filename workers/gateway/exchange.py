@@ -21,7 +21,7 @@ from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement
 from workers.gateway.server import ClientConnection, Headers
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
-from workers.scheduling.interface import Reject
+from workers.scheduling.interface import Cancel, Reject
 
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
@@ -63,6 +63,7 @@ class Exchange:
         self._stream: StreamFilter | None = None
         self._pieces: list[bytes] = []
         self._is_settled = False
+        self._output_tokens = 0
         self.last_progress_at = owner.monotonic()
 
     def begin(self, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> None:
@@ -102,10 +103,15 @@ class Exchange:
             "queue_full": errors.queue_full(reject.retry_after_s),
             "no_endpoint": errors.no_endpoint(reject.retry_after_s),
             "attempts_exhausted": errors.engine_unavailable(),
+            "cannot_meet_deadline": errors.cannot_meet_deadline(reject.retry_after_s),
         }
         self._answer_error(
             answers[reject.code], NOTHING, "failed" if reject.code == "attempts_exhausted" else "refused"
         )
+
+    def cancelled(self, cancel: Cancel) -> None:
+        del cancel
+        self.give_up(errors.cannot_meet_deadline(None))
 
     # -- from the client's connection
 
@@ -214,6 +220,8 @@ class Exchange:
     def _note_first_token(self) -> None:
         if self._settlement.first_token_at is None:
             self._settlement.first_token_at = self._owner.monotonic()
+            if self._scheduled_id is not None:
+                self._owner.driver.first_token(self._scheduled_id)
 
     def _make_filter(self, engine: Engine) -> StreamFilter:
         question = self._question
@@ -265,6 +273,7 @@ class Exchange:
     def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         assert not self._is_settled, "one record per request"  # noqa: S101 - an invariant
         self._is_settled = True
+        self._output_tokens = used.output_tokens
         self._owner.exchanges.discard(self)
         dispatched_at = self._settlement.dispatched_at
         if outcome == "completed" and self._engine is not None and dispatched_at is not None:
@@ -279,7 +288,7 @@ class Exchange:
         if is_failed:
             self._owner.driver.failed(request_id, may_retry=False)
         elif self._engine is not None and self._status:
-            self._owner.driver.finished(request_id)
+            self._owner.driver.finished(request_id, self._output_tokens)
         else:
             self._owner.driver.withdrawn(request_id)
 

@@ -7,7 +7,7 @@ from workers.scheduling.decision import Decision
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.fleet import Fleet
 from workers.scheduling.latency.lengths import LengthModel
-from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
@@ -28,7 +28,7 @@ class Pool:
         self.appraiser = Appraiser(tuning, lengths, workflows)
         self.fleet = Fleet(tuning, self.appraiser)
         self.plan = Plan(tuning, now)
-        self._queue = FairQueue(tuning.fair_lead_s, is_fair=tuning.is_fair)
+        self._queue = ClassQueue(tuning.class_lead_s, is_fair=tuning.is_fair)
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
 
@@ -115,7 +115,7 @@ class Pool:
         ticket.endpoint = endpoint
         ticket.sent_at = now
         ticket.attempts += 1
-        self._queue.served(ticket, self._fair_weight(ticket))
+        self._queue.served(ticket)
         self.fleet.sent(ticket, endpoint, now)
 
     # who is next

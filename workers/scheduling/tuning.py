@@ -20,8 +20,8 @@ class Tuning(Struct, frozen=True, kw_only=True):
     `relief_s`: overload of the plan that is put up with, as estimates are no better. `fill`: share of capacity that
     may be promised. `late_factor`: late work runs on idle endpoints until it has waited this many times its limit.
 
-    `is_fair`: shares of tenants are max-min by weight; otherwise value alone counts. `fair_lead_s`: seconds of an
-    endpoint that one tenant may be served ahead of another that waits.
+    `is_fair`: shares of tenants are max-min by weight; otherwise value alone counts. `class_lead_s`: seconds of an
+    endpoint, by weight, that a class may be served ahead of another that waits.
     """
 
     gate_share: float = 0.5
@@ -38,7 +38,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     fill: float = 0.9
     late_factor: float = 4.0
     is_fair: bool = True
-    fair_lead_s: float = 0.0
+    class_lead_s: float = 0.5
 
 
 SOFT_TTFT_S = (2.0, 8.0, 32.0)

@@ -1,7 +1,7 @@
 import pytest
 
 from workers.scheduling.interface import Request
-from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.ticket import State, Ticket
 
 pytestmark = pytest.mark.unit
@@ -10,27 +10,28 @@ pytestmark = pytest.mark.unit
 class Queue:
     """A queue with short ways to fill and to serve it."""
 
-    def __init__(self, *, lead_s=0.0, is_fair=True):
-        self.queue = FairQueue(lead_s, is_fair=is_fair)
+    def __init__(self, *, lead_s=0.5, is_fair=True):
+        self.queue = ClassQueue(lead_s, is_fair=is_fair)
         self.number = 0
         self.service = {}
 
-    def push(self, tenant, *, start_by=0.0, cost_s=1.0):
+    def push(self, tenant, *, rank=0, start_by=0.0, cost_s=1.0, weight=1.0):
         self.number += 1
         request = Request(
-            request_id=self.number, version_id="v", tenant_id=tenant, rank=0, max_queued_of_tenant=9, arrived_at=0.0
-        )
+            request_id=self.number, version_id="v", tenant_id=tenant, rank=rank, max_queued_of_tenant=9,
+            arrived_at=0.0, tenant_weight=weight,
+        )  # fmt: skip
         ticket = Ticket(request, self.number)
         ticket.start_by, ticket.cost_s, ticket.state = start_by, cost_s, State.KEPT
         self.queue.push(ticket)
         return ticket
 
-    def serve(self, weight=1.0):
+    def serve(self):
         ticket = self.queue.pop()
         if ticket is None:
             return None
         ticket.state = State.SENT
-        self.queue.served(ticket, weight)
+        self.queue.served(ticket)
         tenant = ticket.request.tenant_id
         self.service[tenant] = self.service.get(tenant, 0.0) + ticket.cost_s
         return tenant
@@ -56,25 +57,33 @@ def test_two_tenants_that_both_wait_stay_within_one_request_of_each_other():
     assert max(gaps) <= 3.0
 
 
-def test_a_lead_lets_the_urgent_pass_but_only_so_far():
-    queue = Queue(lead_s=2.0)
-    for _ in range(10):
-        queue.push("urgent", start_by=0.0)
-        queue.push("patient", start_by=100.0)
-    assert [queue.serve() for _ in range(4)] == ["urgent", "urgent", "urgent", "patient"]
+def test_two_classes_that_both_wait_stay_within_the_lead_and_one_request_by_weight():
+    queue = Queue(lead_s=0.5)
+    for _ in range(400):
+        queue.push("gold", rank=0, start_by=0.0)
+        queue.push("batch", rank=2, start_by=100.0)
+    gaps = []
+    for _ in range(300):
+        queue.serve()
+        gaps.append(abs(queue.service.get("gold", 0.0) / 4 - queue.service.get("batch", 0.0)))
+    assert max(gaps) <= 0.5 + 1.0
+    assert queue.service["batch"] == pytest.approx(60, abs=2)
+
+
+def test_an_urgent_class_goes_first_within_the_lead():
+    queue = Queue(lead_s=0.5)
+    for _ in range(4):
+        queue.push("batch", rank=2, start_by=100.0)
+        queue.push("gold", rank=0, start_by=1.0)
+    assert [queue.serve() for _ in range(4)] == ["gold", "gold", "gold", "batch"]
 
 
 def test_a_tenant_of_twice_the_weight_gets_twice_the_service():
     queue = Queue()
     for _ in range(100):
-        queue.push("a")
+        queue.push("a", weight=2.0)
         queue.push("b")
-    served = []
-    for _ in range(60):
-        ticket = queue.queue.pop()
-        ticket.state = State.SENT
-        queue.queue.served(ticket, 2.0 if ticket.request.tenant_id == "a" else 1.0)
-        served.append(ticket.request.tenant_id)
+    served = [queue.serve() for _ in range(60)]
     assert served.count("a") == pytest.approx(40, abs=1)
 
 
@@ -90,10 +99,21 @@ def test_idling_earns_no_credit():
     assert served.count("busy") >= 4
 
 
+def test_a_class_that_comes_back_after_a_pause_earned_no_credit_either():
+    queue = Queue(lead_s=0.0)
+    for _ in range(50):
+        queue.push("busy", rank=1)
+    for _ in range(40):
+        queue.serve()
+    for _ in range(20):
+        queue.push("newcomer", rank=2)
+    assert [queue.serve() for _ in range(12)].count("newcomer") <= 5
+
+
 def test_without_fairness_only_urgency_counts():
     queue = Queue(is_fair=False)
     for _ in range(3):
-        queue.push("a", start_by=1.0)
+        queue.push("a", rank=1, start_by=1.0)
     queue.push("b", start_by=2.0)
     assert [queue.serve() for _ in range(4)] == ["a", "a", "a", "b"]
 

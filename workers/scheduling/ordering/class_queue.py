@@ -1,0 +1,47 @@
+"""Tickets of several service classes: the most urgent first, as long as every class gets its share."""
+
+from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ticket import Ticket
+from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+
+
+class ClassQueue:
+    """Each class has a clock of the service it got over its weight, as tenants have within it.
+
+    Of the classes that wait, those no more than `lead_s` ahead of the least served one compete by latest start: a
+    flooded class delays no other beyond that, an idle share is lent, and no class starves. Without `is_fair` all
+    tickets count as one tenant's of one class.
+    """
+
+    def __init__(self, lead_s: float, *, is_fair: bool) -> None:
+        self._lead_s = lead_s
+        self._is_fair = is_fair
+        self._queues: dict[int, FairQueue] = {}
+        self._clocks: dict[int, float] = {}
+        self._floor = 0.0
+
+    def push(self, ticket: Ticket) -> None:
+        rank, tenant_id = self._place_of(ticket)
+        queue = self._queues.setdefault(rank, FairQueue())
+        if queue.first() is None:
+            self._clocks[rank] = max(self._clocks.get(rank, 0.0), self._floor)
+        queue.push(tenant_id, ticket)
+
+    def pop(self) -> Ticket | None:
+        """The next ticket, out of the queue; None when there is none."""
+        heads = [(rank, head) for rank, queue in self._queues.items() if (head := queue.first()) is not None]
+        if not heads:
+            return None
+        self._floor = min(self._clocks[rank] for rank, _ in heads)
+        best = min((head, rank) for rank, head in heads if self._clocks[rank] <= self._floor + self._lead_s)
+        return self._queues[best[1]].pop()
+
+    def served(self, ticket: Ticket) -> None:
+        """Charges class and tenant for a ticket that was sent."""
+        rank, tenant_id = self._place_of(ticket)
+        self._clocks[rank] = self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
+        queue = self._queues.setdefault(rank, FairQueue())
+        queue.served(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+
+    def _place_of(self, ticket: Ticket) -> tuple[int, str]:
+        return (ticket.request.rank, ticket.request.tenant_id) if self._is_fair else (0, "")
