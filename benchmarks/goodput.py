@@ -17,8 +17,15 @@ from workers.simulator.report import Scores, score
 
 LOADS = {"W1": (1.0, 1.25, 1.5), "W2": (3.0, 4.5), "W3": (0.4,), "W4": (2.0,), "W5": (3.0,)}
 ROUTERS = (
-    "round-robin", "random", "least-outstanding", "power-of-two", "cache-aware", "prefix-aware", "prefix-load", "kv-cost",
-)  # fmt: skip
+    "round-robin",
+    "random",
+    "least-outstanding",
+    "power-of-two",
+    "cache-aware",
+    "prefix-aware",
+    "prefix-load",
+    "kv-cost",
+)
 QUEUES = {
     "W1": ("prefix-load+16+edf+late", "kv-cost+32+edf+late", "kv-cost+32+sjf", "kv-cost+32+fcfs+deep"),
     "W2": ("prefix-load+32+edf+late", "prefix-load+64+edf+late", "prefix-load+64+sjf", "prefix-load+saturation+edf"),

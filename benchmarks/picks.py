@@ -1,6 +1,6 @@
 """How long an arrival and a dispatch take the scheduler.
 
-    python benchmarks/picks.py [--endpoints 64] [--waiting 10000]
+python benchmarks/picks.py [--endpoints 64] [--waiting 10000]
 """
 
 import argparse

@@ -220,7 +220,7 @@ class Exchange:
     def _note_first_token(self) -> None:
         if self._settlement.first_token_at is None:
             self._settlement.first_token_at = self._owner.monotonic()
-            if self._scheduled_id is not None:
+            if self._scheduled_id is not None and self._stream is not None:
                 self._owner.driver.first_token(self._scheduled_id)
 
     def _make_filter(self, engine: Engine) -> StreamFilter:

@@ -77,9 +77,9 @@ class Pool:
             sent.append(choice)
         return sent
 
-    def retry_after_s(self, ticket: Ticket, now: float) -> int:
-        """Seconds until it would be taken, as far as can be told; at least 1."""
-        wait_s = self.plan.retry_after_s(ticket, self.fleet.backlog_s(now))
+    def retry_after_s(self, now: float) -> int:
+        """Seconds until more would be taken, as far as can be told; at least 1."""
+        wait_s = self.plan.retry_after_s(self.fleet.backlog_s(now))
         return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
 
     def decision(self, ticket: Ticket, outcome: str, now: float) -> Decision:

@@ -283,7 +283,7 @@ class Scheduler:
         self._decisions.append(pool.decision(ticket, "refused", now))
         if code == "attempts_exhausted":
             return Reject(request.request_id, code)
-        retry_after_s = int(self._config.patience_s) if code == "no_endpoint" else pool.retry_after_s(ticket, now)
+        retry_after_s = int(self._config.patience_s) if code == "no_endpoint" else pool.retry_after_s(now)
         return Reject(request.request_id, code, retry_after_s)
 
     def _reject_impatient(self, pool: Pool, now: float) -> list[Command]:

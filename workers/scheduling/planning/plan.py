@@ -3,7 +3,7 @@
 import heapq
 from math import inf
 
-from workers.scheduling.planning.price import BidPrices
+from workers.scheduling.planning.price import WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
@@ -113,10 +113,12 @@ class Plan:
         """Late tickets that have waited long enough while more came than can be done."""
         gone: list[Ticket] = []
         while self._late and (self._late[0][2].state is not State.LATE or self._late[0][0] <= now):
-            if self._late[0][2].state is State.LATE:
+            ticket = self._late[0][2]
+            if ticket.state is State.LATE:
                 if not self.is_overloaded:
                     break
-                gone.append(self._late[0][2])
+                ticket.state = State.GONE
+                gone.append(ticket)
             heapq.heappop(self._late)
         return gone
 
@@ -139,8 +141,8 @@ class Plan:
             heapq.heappop(self._late)
         return self._late[0][2] if self._late and not self.is_overloaded else None
 
-    def retry_after_s(self, ticket: Ticket, backlog_s: float) -> float:
-        """When the backlog and what was promised before it are done, and the load has fallen to what fits."""
+    def retry_after_s(self, backlog_s: float) -> float:
+        """When what was promised is done, and what came in excess has left the window."""
         drain_s = (self.slots.work_s + backlog_s) / self.slots.capacity
-        excess = max(0.0, self.prices.load - self._tuning.fill) if ticket.density < self.prices.price else 0.0
-        return drain_s + excess * 20.0
+        excess = max(0.0, self.prices.load - self._tuning.fill)
+        return drain_s + min(1.0, excess) * WINDOW_S

@@ -5,7 +5,8 @@ from math import inf
 
 from workers.scheduling.ticket import Ticket
 
-SLOTS = 4096
+DEPTH = 12
+SLOTS = 1 << DEPTH
 SLOT_S = 0.01
 
 
@@ -27,19 +28,21 @@ class DeadlineSlots:
         return len(self._tickets)
 
     def rebase(self, capacity: float, now: float) -> None:
-        """Starts over at `now` with a fleet that does `capacity` seconds of work a second. Costs O(slots + tickets)."""
+        """Starts over at `now` with a fleet that does `capacity` seconds of work a second."""
         self.capacity = capacity
         self._start = now
-        self._heaps: list[list[tuple[float, int, Ticket]]] = [[] for _ in range(SLOTS)]
-        self._sum = [0.0] * SLOTS + [-capacity * SLOT_S] * SLOTS
+        self._heaps: dict[int, list[tuple[float, int, Ticket]]] = {}
+        self._sum = [0.0]
+        for depth in range(DEPTH + 1):
+            self._sum += [-capacity * SLOT_S * (SLOTS >> depth)] * (1 << depth)
         self._prefix = [-inf] * (2 * SLOTS)
         self._least = [inf] * (2 * SLOTS)
         for ticket in self._tickets.values():
             self._put(ticket)
-        for slot in range(SLOTS):
+        for slot in self._heaps:
             self._load_leaf(slot)
-        for node in range(SLOTS - 1, 0, -1):
-            self._pull(node)
+        if self._heaps:
+            self._pull_all()
 
     def advance(self, now: float) -> None:
         """Starts over when half of the slots lie in the past."""
@@ -68,7 +71,7 @@ class DeadlineSlots:
 
     def _put(self, ticket: Ticket) -> None:
         ticket.slot = min(SLOTS - 1, max(0, int((ticket.finish_by - self._start) / SLOT_S)))
-        heapq.heappush(self._heaps[ticket.slot], (ticket.density, ticket.number, ticket))
+        heapq.heappush(self._heaps.setdefault(ticket.slot, []), (ticket.density, ticket.number, ticket))
         self._sum[ticket.slot + SLOTS] += ticket.prefill_s
 
     def _load_leaf(self, slot: int) -> None:
@@ -89,14 +92,16 @@ class DeadlineSlots:
             leasts[node] = min(leasts[right], leasts[left])
             node >>= 1
 
-    def _pull(self, node: int) -> None:
-        left, right = 2 * node, 2 * node + 1
-        self._sum[node] = self._sum[left] + self._sum[right]
-        self._prefix[node] = max(self._prefix[left], self._sum[left] + self._prefix[right])
-        self._least[node] = min(self._least[left], self._least[right])
+    def _pull_all(self) -> None:
+        sums, prefixes, leasts = self._sum, self._prefix, self._least
+        for node in range(SLOTS - 1, 0, -1):
+            left, right = 2 * node, 2 * node + 1
+            sums[node] = sums[left] + sums[right]
+            prefixes[node] = max(prefixes[left], sums[left] + prefixes[right])
+            leasts[node] = min(leasts[left], leasts[right])
 
     def _least_in(self, slot: int) -> float:
-        heap = self._heaps[slot]
+        heap = self._heaps.get(slot)
         while heap and (heap[0][1] not in self._tickets or heap[0][2].slot != slot):
             heapq.heappop(heap)
         return heap[0][0] if heap else inf

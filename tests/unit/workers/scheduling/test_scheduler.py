@@ -1,6 +1,6 @@
 import pytest
 
-from workers.scheduling.interface import Dispatch, Reject, Request, SchedulerConfig
+from workers.scheduling.interface import Cancel, Dispatch, Migrate, Reject, Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
@@ -240,3 +240,87 @@ def test_the_queue_is_reported_by_class():
     bench.arrive(2, rank=2, tenant="b")
     bench.arrive(3, rank=2, tenant="b")
     assert bench.scheduler.queued_by_rank() == {0: 1, 2: 2}
+
+
+def test_a_draining_endpoint_gets_nothing_new():
+    bench = Bench()
+    bench.endpoint(slots=2)
+    bench.arrive(1)
+    bench.scheduler.drain_started("e1", bench.now)
+    assert bench.arrive(2) == []
+
+
+def test_a_stream_that_broke_is_continued_elsewhere():
+    bench = Bench()
+    bench.endpoint("e1")
+    bench.arrive(1)
+    bench.endpoint("e2")
+    bench.scheduler.first_token(1, bench.now)
+    commands = bench.scheduler.request_failed(1, bench.now, may_retry=True, generated_tokens=12)
+    assert commands == [Migrate(1, "e2")]
+
+
+def with_slo(number, bench, *, ttft_slo_s=None, deadline_at=None, workflow="", prompt_tokens=1000, rank=0):
+    request = Request(
+        request_id=number, version_id="v1", tenant_id="t1", rank=rank, max_queued_of_tenant=10_000,
+        arrived_at=bench.now, prompt_tokens=prompt_tokens, predicted_output_tokens=50.0, ttft_slo_s=ttft_slo_s,
+        deadline_at=deadline_at, workflow_id=workflow,
+    )  # fmt: skip
+    return bench.scheduler.request_arrived(request, bench.now)
+
+
+def test_late_work_still_runs_while_the_fleet_has_nothing_better_to_do():
+    bench = Bench()
+    assert with_slo(1, bench, ttft_slo_s=0.001, prompt_tokens=100_000) == []
+    assert bench.endpoint() == [Dispatch(1, "e1")]
+
+
+def test_hopeless_work_is_refused_under_overload_with_a_time_to_come_back():
+    bench = Bench(max_queued_requests=100_000)
+    bench.endpoint(slots=1000)
+    rejects = []
+    for number in range(1, 2001):
+        commands = with_slo(number, bench, ttft_slo_s=0.5, prompt_tokens=20_000)
+        rejects += [command for command in commands if isinstance(command, Reject)]
+        if number % 20 == 0:
+            rejects += [command for command in bench.after(0.1) if isinstance(command, Reject)]
+    assert len(rejects) > 500
+    assert {reject.code for reject in rejects} == {"cannot_meet_deadline"}
+    assert all(1 <= reject.retry_after_s <= 60 for reject in rejects)
+    assert max(reject.retry_after_s for reject in rejects) > 1
+
+
+def test_calls_of_a_workflow_past_its_deadline_are_cancelled_and_refused():
+    bench = Bench()
+    bench.endpoint()
+    with_slo(1, bench, deadline_at=bench.now + 5, workflow="w")
+    with_slo(2, bench, deadline_at=bench.now + 5, workflow="w")
+    commands = bench.after(6)
+    assert Cancel(1, "workflow_deadline") in commands
+    assert [command.request_id for command in commands if isinstance(command, Reject)] == [2]
+
+
+def test_every_dispatch_and_refusal_can_be_explained():
+    bench = Bench()
+    bench.endpoint("e1")
+    bench.endpoint("full", slots=1)
+    bench.arrive(1)
+    bench.arrive(2)
+    bench.arrive(3, bound=0)
+    decisions = bench.scheduler.take_decisions()
+    assert [(decision.request_id, decision.outcome) for decision in decisions] == [
+        (1, "sent"),
+        (2, "sent"),
+        (3, "refused"),
+    ]
+    assert [(c.endpoint_id, c.reason) for c in decisions[1].considered] == [("full", "")]
+    assert decisions[0].considered[0].score is not None
+    assert bench.scheduler.take_decisions() == []
+
+
+def test_decisions_that_nobody_takes_are_bounded():
+    bench = Bench(max_decisions=10)
+    bench.endpoint(slots=1000)
+    for number in range(1, 50):
+        bench.arrive(number)
+    assert [decision.request_id for decision in bench.scheduler.take_decisions()] == list(range(40, 50))

@@ -1,11 +1,11 @@
-"""Whatever happens in whatever order, the accounts balance."""
+"""Whatever happens in whatever order, the accounts balance and every request ends once."""
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from workers.scheduling.interface import Dispatch, Request, SchedulerConfig
+from workers.scheduling.interface import Cancel, Dispatch, EngineReport, Migrate, Reject, Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
@@ -19,28 +19,51 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(SchedulerConfig(max_queued_requests=12, patience_s=5, max_attempts=3))
         self.now = 0.0
         self.next_id = 0
+        self.requests: dict[int, Request] = {}
         self.waiting: dict[int, Request] = {}
         self.running: dict[int, str] = {}
-        self.rejected: set[int] = set()
+        self.streaming: dict[int, None] = {}
+        self.ended: dict[int, None] = {}
         self.known: dict[str, tuple[int, bool]] = {}
 
     def apply(self, commands):
         for command in commands:
-            request = self.waiting.pop(command.request_id)
-            if isinstance(command, Dispatch):
-                slots, is_draining = self.known[command.endpoint_id]
-                assert not is_draining
-                assert ENDPOINTS[command.endpoint_id] == request.version_id
-                self.running[command.request_id] = command.endpoint_id
-                assert list(self.running.values()).count(command.endpoint_id) <= slots
-                self.requests[command.request_id] = request
+            if isinstance(command, Cancel):
+                assert command.request_id in self.running
+            elif isinstance(command, Reject):
+                del self.waiting[command.request_id]
+                self.end(command.request_id)
             else:
-                self.rejected.add(command.request_id)
+                self.start(command)
 
-    requests: dict[int, Request] = {}
+    def start(self, command):
+        request = self.waiting.pop(command.request_id)
+        slots, is_draining = self.known[command.endpoint_id]
+        assert not is_draining
+        assert ENDPOINTS[command.endpoint_id] == request.version_id
+        assert isinstance(command, Migrate if command.request_id in self.streaming else Dispatch)
+        self.running[command.request_id] = command.endpoint_id
+        assert list(self.running.values()).count(command.endpoint_id) <= slots
 
-    @rule(tenant=st.sampled_from("xyz"), rank=st.integers(0, 2), version=st.sampled_from(["va", "vb", "nowhere"]))
-    def arrive(self, tenant, rank, version):
+    def end(self, number):
+        assert number not in self.ended
+        self.ended[number] = None
+        self.streaming.pop(number, None)
+
+    def draw_running(self, data):
+        return data.draw(st.sampled_from(sorted(self.running)))
+
+    @rule(
+        tenant=st.sampled_from("xyz"),
+        rank=st.integers(0, 2),
+        version=st.sampled_from(["va", "vb", "nowhere"]),
+        prompt_tokens=st.sampled_from([0, 100, 5000, 300_000]),
+        ttft_slo_s=st.sampled_from([None, 0.05, 2.0, 60.0]),
+        deadline_s=st.sampled_from([None, None, 1.0, 50.0]),
+        workflow=st.sampled_from(["", "", "w1", "w2"]),
+        prefix=st.sampled_from([(), (1, 2, 3), (1, 2, 9, 10)]),
+    )
+    def arrive(self, tenant, rank, version, prompt_tokens, ttft_slo_s, deadline_s, workflow, prefix):
         self.next_id += 1
         request = Request(
             request_id=self.next_id,
@@ -49,25 +72,51 @@ class SchedulerMachine(RuleBasedStateMachine):
             rank=rank,
             max_queued_of_tenant=6,
             arrived_at=self.now,
+            prompt_tokens=prompt_tokens,
+            predicted_output_tokens=50.0,
+            prefix_blocks=prefix if prompt_tokens else (),
+            block_tokens=16,
+            ttft_slo_s=ttft_slo_s,
+            tpot_slo_s=0.05 if ttft_slo_s else None,
+            deadline_at=None if deadline_s is None else self.now + deadline_s,
+            workflow_id=workflow,
         )
-        self.waiting[self.next_id] = request
+        self.waiting[self.next_id] = self.requests[self.next_id] = request
         self.apply(self.scheduler.request_arrived(request, self.now))
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
-    def finish(self, data):
-        number = data.draw(st.sampled_from(sorted(self.running)))
-        del self.running[number]
-        self.apply(self.scheduler.request_finished(number, self.now))
+    def first_token(self, data):
+        self.apply(self.scheduler.first_token(self.draw_running(data), self.now))
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), may_retry=st.booleans())
-    def fail(self, data, may_retry):
-        number = data.draw(st.sampled_from(sorted(self.running)))
+    @rule(data=st.data(), output_tokens=st.integers(1, 5000))
+    def progress(self, data, output_tokens):
+        self.apply(self.scheduler.progress(self.draw_running(data), output_tokens, self.now))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), output_tokens=st.integers(0, 500))
+    def finish(self, data, output_tokens):
+        number = self.draw_running(data)
+        del self.running[number]
+        self.end(number)
+        self.apply(self.scheduler.request_finished(number, self.now, output_tokens))
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), may_retry=st.booleans(), generated=st.sampled_from([0, 7]))
+    def fail(self, data, may_retry, generated):
+        number = self.draw_running(data)
         del self.running[number]
         if may_retry:
             self.waiting[number] = self.requests[number]
-        self.apply(self.scheduler.request_failed(number, self.now, may_retry=may_retry))
+            self.streaming.pop(number, None)
+            if generated:
+                self.streaming[number] = None
+        else:
+            self.end(number)
+        self.apply(
+            self.scheduler.request_failed(number, self.now, may_retry=may_retry, generated_tokens=generated)
+        )
 
     @precondition(lambda self: self.running or self.waiting)
     @rule(data=st.data())
@@ -75,6 +124,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted([*self.running, *self.waiting])))
         self.running.pop(number, None)
         self.waiting.pop(number, None)
+        self.end(number)
         self.apply(self.scheduler.request_withdrawn(number, self.now))
 
     @rule(name=st.sampled_from(sorted(ENDPOINTS)), slots=st.integers(1, 4), draining=st.booleans())
@@ -85,14 +135,28 @@ class SchedulerMachine(RuleBasedStateMachine):
             self.scheduler.endpoint_updated(name, ENDPOINTS[name], max(slots, busy), self.now, is_draining=draining)
         )
 
+    @precondition(lambda self: self.known)
+    @rule(data=st.data(), kv_usage=st.floats(0, 1), age_s=st.sampled_from([0.0, 0.05, 10.0]))
+    def report(self, data, kv_usage, age_s):
+        name = data.draw(st.sampled_from(sorted(self.known)))
+        report = EngineReport(taken_at=self.now - age_s, running=1, waiting=0, kv_usage=kv_usage)
+        self.apply(self.scheduler.endpoint_reported(name, report, self.now))
+
+    @precondition(lambda self: self.known)
+    @rule(data=st.data())
+    def drain(self, data):
+        name = data.draw(st.sampled_from(sorted(self.known)))
+        self.known[name] = (self.known[name][0], True)
+        self.apply(self.scheduler.drain_started(name, self.now))
+
     @precondition(lambda self: any(name not in self.running.values() for name in self.known))
     @rule(data=st.data())
     def lose(self, data):
         name = data.draw(st.sampled_from(sorted(n for n in self.known if n not in self.running.values())))
         del self.known[name]
-        self.scheduler.endpoint_lost(name)
+        self.scheduler.endpoint_lost(name, self.now)
 
-    @rule(seconds=st.sampled_from([0.1, 1, 20]))
+    @rule(seconds=st.sampled_from([0.01, 0.1, 1, 20]))
     def wait(self, seconds):
         self.now += seconds
         self.apply(self.scheduler.tick(self.now))
@@ -105,23 +169,34 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert len(self.waiting) <= 12 + len(self.known) * 4
 
     @invariant()
-    def nobody_waits_beside_a_free_healthy_endpoint(self):
-        for name, (slots, is_draining) in self.known.items():
-            endpoint = self.scheduler._endpoints[name]
-            if not is_draining and endpoint.failures_in_a_row == 0 and len(endpoint.running) < slots:
-                assert not [r for r in self.waiting.values() if r.version_id == ENDPOINTS[name]]
+    def nothing_is_negative(self):
+        for endpoint in self.scheduler._endpoints.values():
+            assert endpoint.decoding >= 0
+            assert endpoint.kv_tokens >= -1e-6
+            assert endpoint.context_tokens >= -1e-6
+            assert len(endpoint.prefilling) + endpoint.decoding == len(endpoint.running)
+        for pool in self.scheduler._pools.values():
+            assert pool.plan.slots.work_s >= -1e-6
+
+    @invariant()
+    def the_driver_is_told_when_to_tick_while_someone_waits(self):
+        assert (self.scheduler.next_deadline() is None) == (not self.waiting)
 
     def teardown(self):
-        for number in sorted(self.running):
-            self.running.pop(number)
-            self.apply(self.scheduler.request_finished(number, self.now))
         for number in sorted([*self.waiting, *self.running]):
-            self.waiting.pop(number, None)
-            self.running.pop(number, None)
-            self.apply(self.scheduler.request_withdrawn(number, self.now))
-        assert self.scheduler._queued_by_tenant == {}
-        assert all(not endpoint.running for endpoint in self.scheduler._endpoints.values())
+            if number in self.waiting or number in self.running:
+                self.waiting.pop(number, None)
+                self.running.pop(number, None)
+                self.end(number)
+                self.apply(self.scheduler.request_withdrawn(number, self.now))
+        assert sorted(self.ended) == list(range(1, self.next_id + 1))
+        assert self.scheduler._queued.by_tenant == {}
+        for endpoint in self.scheduler._endpoints.values():
+            assert not endpoint.running
+            assert endpoint.kv_tokens == endpoint.context_tokens == endpoint.decoding == 0
+            assert endpoint._paces == {}
+        assert all(len(pool.plan.slots) == 0 for pool in self.scheduler._pools.values())
 
 
-SchedulerMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+SchedulerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 TestSchedulerMachine = SchedulerMachine.TestCase
