@@ -17,6 +17,7 @@ MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD = 0.7
+HOT_MARGIN = 4.0
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
 
@@ -35,6 +36,7 @@ class Fleet:
         self._turn = 0
         self._backlog_at = -inf
         self._backlog_s = 0.0
+        self._hot_running = inf
         self.considered: list[Considered] = []
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
@@ -54,6 +56,8 @@ class Fleet:
         if now - self._backlog_at > BACKLOG_AGE_S:
             self._backlog_at = now
             self._backlog_s = sum(max(0.0, endpoint.prefill_until - now) for endpoint in self.endpoints.values())
+            running = sum(len(endpoint.running) for endpoint in self.endpoints.values())
+            self._hot_running = running / max(1, len(self.endpoints)) * self._tuning.hot_factor + HOT_MARGIN
         return self._backlog_s
 
     # open endpoints
@@ -99,6 +103,7 @@ class Fleet:
         self.considered = considered = []
         best, best_score = None, inf
         limits = self._kv_limits(ticket, now)
+        self.backlog_s(now)
         for endpoint in self._candidates(ticket):
             hit_tokens = ticket.hits.get(endpoint.number, 0)
             reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
@@ -159,6 +164,8 @@ class Fleet:
             return "draining or suspended"
         if not endpoint.has_slot():
             return "no slot"
+        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running:
+            return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
             need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)

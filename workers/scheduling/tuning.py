@@ -17,6 +17,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     cache costs, in seconds of the whole engine.
 
     `affinity`: how much a detour from the cheapest endpoint weighs, as a share of its extra cost.
+    `hot_factor`: an endpoint that runs this many times the mean, and a few more, draws no request by its cache.
     `relief_s`: overload of the plan that is put up with, as estimates are no better. `fill`: share of capacity that
     may be promised. `late_factor`: late work runs on idle endpoints until it has waited this many times its limit.
 
@@ -34,6 +35,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     kv_length_share: float = 0.5
     kv_weight: float = 2.0
     affinity: float = 0.5
+    hot_factor: float = 1.25
     relief_s: float = 0.3
     fill: float = 0.9
     late_factor: float = 4.0

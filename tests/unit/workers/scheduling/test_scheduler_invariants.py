@@ -114,9 +114,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 self.streaming[number] = None
         else:
             self.end(number)
-        self.apply(
-            self.scheduler.request_failed(number, self.now, may_retry=may_retry, generated_tokens=generated)
-        )
+        self.apply(self.scheduler.request_failed(number, self.now, may_retry=may_retry, generated_tokens=generated))
 
     @precondition(lambda self: self.running or self.waiting)
     @rule(data=st.data())
