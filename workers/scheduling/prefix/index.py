@@ -1,5 +1,7 @@
 """Which endpoint has which prefixes cached, as far as our own dispatches tell."""
 
+from collections import OrderedDict
+
 PREFIX_LEVELS = 3
 
 
@@ -12,7 +14,7 @@ class PrefixIndex:
 
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
-        self._blocks: dict[int, dict[int, None]] = {}
+        self._blocks: dict[int, OrderedDict[int, None]] = {}
 
     def __len__(self) -> int:
         return len(self._masks)
@@ -53,24 +55,22 @@ class PrefixIndex:
 
     def record(self, blocks: tuple[int, ...], endpoint: int, max_blocks: int) -> None:
         """The endpoint will have these; it keeps at most `max_blocks`."""
-        kept = self._blocks.setdefault(endpoint, {})
+        kept = self._blocks.setdefault(endpoint, OrderedDict())
         masks, bit = self._masks, 1 << endpoint
         for block in reversed(blocks):
             if block in kept:
-                del kept[block]
+                kept.move_to_end(block)
             else:
                 masks[block] = masks.get(block, 0) | bit
-            kept[block] = None
+                kept[block] = None
         while len(kept) > max_blocks:
-            self._forget(next(iter(kept)), endpoint, kept)
+            self._forget(kept.popitem(last=False)[0], endpoint)
 
     def forget_endpoint(self, endpoint: int) -> None:
-        kept = self._blocks.pop(endpoint, {})
-        for block in list(kept):
-            self._forget(block, endpoint, kept)
+        for block in self._blocks.pop(endpoint, ()):
+            self._forget(block, endpoint)
 
-    def _forget(self, block: int, endpoint: int, kept: dict[int, None]) -> None:
-        del kept[block]
+    def _forget(self, block: int, endpoint: int) -> None:
         mask = self._masks[block] & ~(1 << endpoint)
         if mask:
             self._masks[block] = mask
