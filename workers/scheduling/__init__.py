@@ -1,12 +1,18 @@
 """The decision library: which request runs next, and where. Pure: no clock, no I/O, no logging, no global randomness.
 
-One `Scheduler` object (scheduler.py) serves every driver. Events are its methods, commands are the values they return:
+One `Scheduler` object serves every driver: the gateway, the simulator, replay. Events are its methods, commands are the
+values they return; docs/scheduling.md says how it decides and what it scores.
 
-    request_arrived  request_finished  request_failed  request_withdrawn  endpoint_updated  endpoint_lost  tick
-        → Dispatch | Reject
-
-    interface.py   commands, requests and limits: read this first
-    queues.py      order: strict by class, tenants in turn, first in first out
-    pickers.py     which endpoint
-    split.py       which version of a route
+    interface.py    requests, reports, commands: read this first
+    scheduler.py    events in, commands out: accounts, bounds, refusals
+    pool.py         one model version: plan, order and endpoints together
+    tuning.py       every constant
+    appraisal.py    what a request takes, what it is worth, when it must start     latency/  lengths and step times
+    planning/       what can still be done in time, and what is let go
+    ordering/       shares of classes and tenants, urgency within them
+    fleet.py        which endpoint is open, which suits best     endpoint.py  the model of one     prefix/  what it cached
+    workflows.py    calls that depend on each other
+    decision.py     why, for the console
+    peers/          policies of other routers, as options and as the mark to beat
+    split.py        which version of a route
 """

@@ -33,7 +33,8 @@ class Appraiser:
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
         decode_s = endpoint.decode_share_s(request.prompt_tokens, ticket.output_tokens)
         kv_s = self.kv_tokens(ticket, ticket.hit_tokens) / endpoint.kv_capacity * self._residence_s(ticket)
-        ticket.cost_s = max(MIN_COST_S, ticket.prefill_s + decode_s + tuning.kv_weight * kv_s)
+        ticket.kv_s = tuning.kv_weight * kv_s
+        ticket.cost_s = max(MIN_COST_S, ticket.prefill_s + decode_s + ticket.kv_s)
         ticket.density = ticket.weight / ticket.cost_s
         self._set_limits(ticket, endpoint)
         ticket.finish_by = ticket.start_by + ticket.prefill_s / fleet

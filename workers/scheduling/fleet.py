@@ -16,7 +16,7 @@ MAX_SCANNED = 4
 MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
-CALM_LOAD = 0.7
+CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
 HOT_MARGIN = 4.0
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
@@ -185,7 +185,7 @@ class Fleet:
         Work that can wait leaves room for what cannot; under load, large work for small.
         """
         tuning = self._tuning
-        crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (1 - CALM_LOAD)))
+        crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD)))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding

@@ -44,6 +44,7 @@ class Ticket:
         "has_limit",
         "hit_tokens",
         "hits",
+        "kv_s",
         "kv_tokens",
         "number",
         "output_tokens",
@@ -63,7 +64,7 @@ class Ticket:
         self.state = State.NEW
         self.weight = 1.0
         self.output_tokens = 1.0
-        self.cost_s = self.prefill_s = 0.0
+        self.cost_s = self.prefill_s = self.kv_s = 0.0
         self.density = inf
         self.start_by = self.finish_by = self.give_up_at = inf
         self.has_limit = False

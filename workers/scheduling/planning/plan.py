@@ -3,13 +3,13 @@
 import heapq
 from math import inf
 
-from workers.scheduling.planning.price import WINDOW_S, BidPrices
+from workers.scheduling.planning.price import PRICED_LOAD, WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 UNPARK_TRIES = 2
-BUSY_LOAD = 0.9
+BUSY_LOAD = 1.0
 Entry = tuple[float, int, Ticket]
 
 
@@ -24,7 +24,7 @@ class Plan:
     def __init__(self, tuning: Tuning, now: float) -> None:
         self._tuning = tuning
         self.slots = DeadlineSlots(1.0, now)
-        self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
+        self.prices = BidPrices(tuning.fill, tuning.kv_weight, is_fair=tuning.is_fair)
         self._price_at = -inf
         self._parked: list[Entry] = []
         self._expiring: list[Entry] = []
@@ -32,7 +32,7 @@ class Plan:
 
     @property
     def is_overloaded(self) -> bool:
-        return self.prices.load > BUSY_LOAD
+        return self.prices.lasting_load > BUSY_LOAD
 
     def resize(self, capacity: int, now: float) -> None:
         self.slots.rebase(max(1.0, float(capacity)), now)
@@ -42,7 +42,7 @@ class Plan:
     def arrive(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Leaves the ticket kept, parked or late."""
         tenant_id = ticket.request.tenant_id
-        self.prices.arrived(tenant_id, fair_weight, ticket.density, ticket.cost_s, now)
+        self.prices.arrived(tenant_id, fair_weight, ticket.density, ticket.cost_s, now, ticket.kv_s)
         self._update_price(now)
         if ticket.start_by < now and ticket.has_limit:
             self._be_late(ticket)
@@ -136,10 +136,10 @@ class Plan:
         return None
 
     def next_late(self) -> Ticket | None:
-        """While more comes than can be done, nothing late runs."""
+        """Nothing late runs while the fleet is well used."""
         while self._late and self._late[0][2].state is not State.LATE:
             heapq.heappop(self._late)
-        return self._late[0][2] if self._late and not self.is_overloaded else None
+        return self._late[0][2] if self._late and self.prices.load <= PRICED_LOAD else None
 
     def retry_after_s(self, backlog_s: float) -> float:
         """When what was promised is done, and what came in excess has left the window."""

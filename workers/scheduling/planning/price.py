@@ -5,34 +5,41 @@ from math import log2
 
 WINDOW_S = 20.0
 BUCKETS_PER_OCTAVE = 4
+PRICED_LOAD = 0.7
+LASTING_RATE = 0.01
+"""Per update: at four a second, a mean over some 25 s of the window's load."""
 
 
 class Demand:
     """The cost of what arrived in the last WINDOW_S, by density on a logarithmic scale."""
 
-    __slots__ = ("_by_bucket", "_recent", "offered_s")
+    __slots__ = ("_by_bucket", "_recent", "kv_s", "offered_s")
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[float, int, float]] = deque()
+        self._recent: deque[tuple[float, int, float, float]] = deque()
         self._by_bucket: dict[int, float] = {}
         self.offered_s = 0.0
+        self.kv_s = 0.0
 
-    def arrived(self, density: float, cost_s: float, now: float) -> None:
+    def arrived(self, density: float, cost_s: float, now: float, kv_s: float = 0.0) -> None:
+        """`kv_s` of the cost is for the KV cache."""
         bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
-        self._recent.append((now, bucket, cost_s))
+        self._recent.append((now, bucket, cost_s, kv_s))
         self._by_bucket[bucket] = self._by_bucket.get(bucket, 0.0) + cost_s
         self.offered_s += cost_s
+        self.kv_s += kv_s
 
     def forget(self, now: float) -> None:
         """Drops what is older than the window."""
         recent, by_bucket = self._recent, self._by_bucket
         while recent and recent[0][0] < now - WINDOW_S:
-            _, bucket, cost_s = recent.popleft()
+            _, bucket, cost_s, kv_s = recent.popleft()
             by_bucket[bucket] -= cost_s
             self.offered_s -= cost_s
+            self.kv_s -= kv_s
         if not recent:
             by_bucket.clear()
-            self.offered_s = 0.0
+            self.offered_s = self.kv_s = 0.0
 
     def price(self, room_s: float) -> float:
         """The density at which the densest-first sum fills `room_s`; 0 when everything fits."""
@@ -48,8 +55,9 @@ class Demand:
 class BidPrices:
     """One price for all, or one per tenant at its max-min share of the capacity."""
 
-    def __init__(self, fill: float, *, is_fair: bool) -> None:
+    def __init__(self, fill: float, kv_weight: float, *, is_fair: bool) -> None:
         self._fill = fill
+        self._kv_weight = kv_weight
         self._is_fair = is_fair
         self._all = Demand()
         self._by_tenant: dict[str, Demand] = {}
@@ -57,9 +65,12 @@ class BidPrices:
         self._prices: dict[str, float] = {}
         self.price = 0.0
         self.load = 0.0
+        self.lasting_load = 0.0
 
-    def arrived(self, tenant_id: str, weight: float, density: float, cost_s: float, now: float) -> None:
-        self._all.arrived(density, cost_s, now)
+    def arrived(
+        self, tenant_id: str, weight: float, density: float, cost_s: float, now: float, kv_s: float = 0.0
+    ) -> None:
+        self._all.arrived(density, cost_s, now, kv_s)
         if self._is_fair:
             self._by_tenant.setdefault(tenant_id, Demand()).arrived(density, cost_s, now)
             self._weights[tenant_id] = weight
@@ -71,11 +82,17 @@ class BidPrices:
         """`capacity` is in seconds of work per second."""
         self._all.forget(now)
         room_s = self._fill * capacity * WINDOW_S
-        self.load = self._all.offered_s / (capacity * WINDOW_S)
-        self.price = self._all.price(room_s)
+        self.load = self._scarcest_s() / (capacity * WINDOW_S)
+        self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
+        self.price = self._all.price(room_s) if self.load > PRICED_LOAD else 0.0
         if self._is_fair:
             self._forget_tenants(now)
             self._prices = self._share_out(room_s) if self.price else {}
+
+    def _scarcest_s(self) -> float:
+        """What arrived in the window takes of the steps, or of the KV cache, whichever is more."""
+        kv_s = self._all.kv_s
+        return max(self._all.offered_s - kv_s, kv_s / self._kv_weight)
 
     def _forget_tenants(self, now: float) -> None:
         for tenant_id in list(self._by_tenant):
