@@ -36,7 +36,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     kv_weight: float = 2.0
     affinity: float = 0.5
     hot_factor: float = 1.25
-    relief_s: float = 0.3
+    relief_s: float = 0.1
     fill: float = 0.9
     late_factor: float = 4.0
     is_fair: bool = True
@@ -48,7 +48,6 @@ SOFT_TTFT_S = (2.0, 8.0, 32.0)
 CLASS_WEIGHTS = (4.0, 2.0, 1.0)
 """Value of a request in time by rank of its class, and the class's guaranteed share against the others."""
 PRICE_EVERY_S = 0.25
-LATE_AGAIN_LOAD = 1.0
 
 
 def by_rank(values: tuple[float, ...], rank: int) -> float:

@@ -9,7 +9,7 @@ from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 UNPARK_TRIES = 2
-BUSY_LOAD = 1.0
+BUSY_LOAD = 1.1
 Entry = tuple[float, int, Ticket]
 
 
