@@ -37,7 +37,7 @@ print(digest.hexdigest())
 
 
 def digest_with(hash_seed):
-    run = subprocess.run(  # noqa: S603 - our own program
+    run = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(ROOT / "tests" / "data" / "traces")],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=True, timeout=100,

@@ -10,7 +10,8 @@ values they return; docs/scheduling.md says how it decides and what it scores.
     appraisal.py    what a request takes, what it is worth, when it must start     latency/  lengths and step times
     planning/       what can still be done in time, and what is let go
     ordering/       shares of classes and tenants, urgency within them
-    fleet.py        which endpoint is open, which suits best     endpoint.py  the model of one     prefix/  what it cached
+    fleet.py        which endpoint is open, which suits best
+    endpoint.py     the model of one                                               prefix/  what it has cached
     workflows.py    calls that depend on each other
     decision.py     why, for the console
     peers/          policies of other routers, as options and as the mark to beat

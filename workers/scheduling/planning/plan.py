@@ -42,7 +42,9 @@ class Plan:
     def arrive(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Leaves the ticket kept, parked or late."""
         tenant_id = ticket.request.tenant_id
-        self.prices.arrived(tenant_id, fair_weight, ticket.density, ticket.cost_s, now, ticket.kv_s)
+        self.prices.arrived(
+            tenant_id, fair_weight, density=ticket.density, cost_s=ticket.cost_s, now=now, kv_s=ticket.kv_s
+        )
         self._update_price(now)
         if ticket.start_by < now and ticket.has_limit:
             self._be_late(ticket)

@@ -68,7 +68,7 @@ class BidPrices:
         self.lasting_load = 0.0
 
     def arrived(
-        self, tenant_id: str, weight: float, density: float, cost_s: float, now: float, kv_s: float = 0.0
+        self, tenant_id: str, weight: float, *, density: float, cost_s: float, now: float, kv_s: float = 0.0
     ) -> None:
         self._all.arrived(density, cost_s, now, kv_s)
         if self._is_fair:

@@ -63,7 +63,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         workflow=st.sampled_from(["", "", "w1", "w2"]),
         prefix=st.sampled_from([(), (1, 2, 3), (1, 2, 9, 10)]),
     )
-    def arrive(self, tenant, rank, version, prompt_tokens, ttft_slo_s, deadline_s, workflow, prefix):
+    def arrive(self, *, tenant, rank, version, prompt_tokens, ttft_slo_s, deadline_s, workflow, prefix):
         self.next_id += 1
         request = Request(
             request_id=self.next_id,
