@@ -48,6 +48,7 @@ class Supervisor:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
             pidfiles.erase(self._layout.run, step.name)
         if code != 0:
             raise StartError(f"{step.name} failed with exit code {code}{self._last_words(step)}")
