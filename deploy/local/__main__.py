@@ -12,13 +12,14 @@ from deploy.local.configuration import Configuration, ConfigurationError, read_c
 from deploy.local.ports import PortTakenError
 from deploy.local.postgres import PostgresError
 from deploy.local.programme import project_root
-from deploy.local.stack import AlreadyRunningError, up
+from deploy.local.stack import AlreadyRunningError, DataGoneError, up
 from deploy.local.supervised import StartError
 from deploy.local.valkey import DataInUseError
 
 _REFUSALS = (
     AlreadyRunningError,
     ConfigurationError,
+    DataGoneError,
     DataInUseError,
     NoAccountError,
     PortTakenError,

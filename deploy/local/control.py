@@ -16,7 +16,7 @@ from deploy.local.configuration import Configuration
 from deploy.local.engines import end_engines
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end_leftovers
-from deploy.local.report import status_table
+from deploy.local.report import status_table, summary
 from deploy.local.stack import AlreadyRunningError, sole_use
 from workers.agent.identity import ProcessIdentity, is_running, send_signal
 
@@ -115,6 +115,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], layout: Layout, follower
         if code is not None:
             return code or 1
         if found is not None and found.supervisor_pid == process.pid and found.phase == "ready":
+            show(summary(json.loads(layout.demo.read_text())))
             return 0
         time.sleep(_POLL_S)
 

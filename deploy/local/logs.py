@@ -54,15 +54,21 @@ class Follower:
         self._partial = b""
 
     def new_lines(self) -> list[str]:
-        size = self._path.stat().st_size
-        if size < self._offset:
+        try:
+            chunk = self._read()
+        except FileNotFoundError:  # somebody tidied up: what comes is shown when the file is there again
             self._offset = 0
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            chunk = file.read(_READ_BYTES)
+            return []
         self._offset += len(chunk)
         *lines, self._partial = (self._partial + chunk).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
+
+    def _read(self) -> bytes:
+        with self._path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) < self._offset:
+                self._offset = 0
+            file.seek(self._offset)
+            return file.read(_READ_BYTES)
 
 
 class DirectoryFollower:

@@ -9,6 +9,8 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 from deploy.local import credentials, logs, programme, readiness
 from deploy.local.configuration import Configuration
@@ -27,12 +29,17 @@ from workers.engines.site import count_gpus
 
 _FIRST_ANSWER_LIMIT_S = 600.0
 _ASK_EVERY_S = 0.5
+_LOOK_AT_DATA_EVERY_S = 1.0
 _OPEN_FILES = 65_536
 Show = Callable[[str], None]
 
 
 class AlreadyRunningError(RuntimeError):
     """Another supervisor runs on the same data."""
+
+
+class DataGoneError(RuntimeError):
+    """The data of the stack were deleted or replaced while it ran."""
 
 
 @contextmanager
@@ -69,18 +76,42 @@ async def _run_until_stopped(
     layout.demo.unlink(missing_ok=True)
     supervisor = Supervisor(layout)
     supervisor.announce_phase("starting")
-    bounded = asyncio.create_task(supervisor.keep_logs_bounded())
+    companions = [asyncio.create_task(one) for one in (supervisor.keep_logs_bounded(), _until_data_gone(layout))]
     _cancel_on_signals()
     try:
-        await _start(configuration, layout, supervisor, show)
+        demo = await _start(configuration, layout, supervisor, show)
         supervisor.announce_phase("ready")
-        await (_follow(layout, show, has_colour=has_colour) if follows_logs else asyncio.Event().wait())
+        if follows_logs:  # else what we show goes to a log, where keys must not be
+            show(summary(demo))
+            companions.append(asyncio.create_task(_follow(layout, show, has_colour=has_colour)))
+        await _first_of(companions)
     except asyncio.CancelledError:
         show("Stopping …")
     finally:
-        bounded.cancel()
+        for one in companions:
+            one.cancel()
         await _stop(layout, supervisor)
         show("Stopped.")
+
+
+async def _until_data_gone(layout: Layout) -> None:
+    """Raises DataGoneError. Who has no lock any more must not go on beside whoever takes the new one."""
+    ours = _file_number(layout.lock)
+    while _file_number(layout.lock) == ours:  # noqa: ASYNC110 - a deleted file sets no event of ours
+        await asyncio.sleep(_LOOK_AT_DATA_EVERY_S)
+    raise DataGoneError(f"The data in {layout.var} were deleted while the stack ran: it has stopped.")
+
+
+def _file_number(path: Path) -> int | None:
+    with suppress(OSError):
+        return path.stat().st_ino
+    return None
+
+
+async def _first_of(tasks: list[asyncio.Task[None]]) -> None:
+    """Ends, or raises, as the first of them does."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    done.pop().result()
 
 
 async def _stop(layout: Layout, supervisor: Supervisor) -> None:
@@ -90,7 +121,8 @@ async def _stop(layout: Layout, supervisor: Supervisor) -> None:
     layout.state.unlink(missing_ok=True)
 
 
-async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> None:
+async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> dict[str, Any]:
+    """The content of demo.json."""
     engine = choose_engine(configuration.engine, count_gpus())
     plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
     show(f"Engine: {engine}. Data: {layout.var}")
@@ -105,7 +137,7 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
     await _timed("model", _until_answered(plan, seed), show)
     demo = demo_content(configuration, seed, engine=engine)
     write_private(layout.demo, json.dumps(demo, indent=2))
-    show(summary(demo))
+    return demo
 
 
 async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Show) -> None:

@@ -59,6 +59,7 @@ class Supervised:
         self._stopping = asyncio.Event()
         self._first_ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeper: asyncio.Task[None] | None = None
+        self._probe_error = ""
 
     @property
     def status(self) -> Status:
@@ -71,7 +72,8 @@ class Supervised:
             async with asyncio.timeout(self.spec.start_limit_s):
                 await asyncio.shield(self._first_ready)
         except TimeoutError:
-            raise StartError(self._explain(f"was not ready after {self.spec.start_limit_s:.0f} s")) from None
+            why = f"was not ready after {self.spec.start_limit_s:.0f} s {self._probe_error}".rstrip()
+            raise StartError(self._explain(why)) from None
 
     async def stop(self, *, kill_after_s: float) -> None:
         self._stopping.set()
@@ -86,13 +88,23 @@ class Supervised:
     async def _keep_running(self) -> None:
         try:
             while not self._stopping.is_set():
-                ran_for_s = await self._run_once()
+                ran_for_s = await self._try_once()
                 if not self._stopping.is_set():
                     await self._wait_to_restart(ran_for_s)
         except Exception as error:  # noqa: BLE001 - whatever kept it from starting is what start() reports
             self._fail(f"could not be started: {error}")
         finally:
+            self._kill_group()
             self._set_state("failed" if self._state == "failed" else "stopped")
+
+    async def _try_once(self) -> float:
+        """Once it has been ready, what keeps it from starting (a full disk, too many processes) may pass."""
+        try:
+            return await self._run_once()
+        except OSError:
+            if not self._history.was_ready:
+                raise
+            return 0.0
 
     async def _run_once(self) -> float:
         started = self._monotonic()
@@ -105,7 +117,8 @@ class Supervised:
         probing.cancel()
         self._kill_group()
         self._identity = None
-        pidfiles.erase(self._layout.run, self.spec.name)
+        with suppress(OSError):
+            pidfiles.erase(self._layout.run, self.spec.name)
         return self._monotonic() - started
 
     async def _wait_to_restart(self, ran_for_s: float) -> None:
@@ -117,7 +130,8 @@ class Supervised:
         self._history = decision.history
         self._set_state("waiting")
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), decision.delay_s)
+            async with asyncio.timeout(decision.delay_s):
+                await self._stopping.wait()
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         lock = self.spec.lock() if self.spec.lock else None
@@ -142,15 +156,23 @@ class Supervised:
         self._identity = identify(pid)
         self._started_at = self._clock()
         if self._identity is not None:
-            pidfiles.record(self._layout.run, self.spec.name, self._identity)
+            with suppress(OSError):  # it is for the next supervisor; this one remembers
+                pidfiles.record(self._layout.run, self.spec.name, self._identity)
         self._set_state("starting")
 
     async def _probe_until_ready(self) -> None:
-        await until(self.spec.is_ready, every_s=_PROBE_EVERY_S)
+        await until(self._is_ready, every_s=_PROBE_EVERY_S)
         self._history = ExitHistory(self._history.restarts, self._history.failures, was_ready=True)
         self._set_state("ready")
         if not self._first_ready.done():
             self._first_ready.set_result(None)
+
+    async def _is_ready(self) -> bool:
+        try:
+            return await self.spec.is_ready()
+        except Exception as error:  # noqa: BLE001 - a probe that fails says no; dying of it, it would never say yes
+            self._probe_error = f"{type(error).__name__}: {error}"
+            return False
 
     def _fail(self, why: str) -> None:
         self._state = "failed"

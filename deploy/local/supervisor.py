@@ -49,7 +49,8 @@ class Supervisor:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            pidfiles.erase(self._layout.run, step.name)
+            with suppress(OSError):
+                pidfiles.erase(self._layout.run, step.name)
         if code != 0:
             raise StartError(f"{step.name} failed with exit code {code}{self._last_words(step)}")
 
@@ -68,7 +69,8 @@ class Supervisor:
     def _record(self, name: str, pid: int) -> None:
         identity = identify(pid)
         if identity is not None:
-            pidfiles.record(self._layout.run, name, identity)
+            with suppress(OSError):
+                pidfiles.record(self._layout.run, name, identity)
 
     def _last_words(self, step: StepSpec) -> str:
         if step.is_shown:
@@ -85,7 +87,8 @@ class Supervisor:
 
     async def keep_logs_bounded(self) -> None:
         while True:
-            logs.rotate(self._layout.logs)
+            with suppress(OSError):
+                logs.rotate(self._layout.logs)
             await asyncio.sleep(_ROTATE_EVERY_S)
 
     async def stop(self, *, down_to_stage: int | None = None) -> None:
@@ -104,5 +107,7 @@ class Supervisor:
         return [list(members) for _, members in groupby(ordered, key=lambda one: one.spec.stage)]
 
     def _write_state(self) -> None:
+        """For those who watch from outside. A full or vanished disk must not keep anything from being stopped."""
         statuses = [one.status for one in self._running]
-        state.write(self._layout.state, phase=self._phase, started_at=self._started_at, statuses=statuses)
+        with suppress(OSError):
+            state.write(self._layout.state, phase=self._phase, started_at=self._started_at, statuses=statuses)

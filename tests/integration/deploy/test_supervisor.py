@@ -1,6 +1,7 @@
 """The supervisor with small processes in place of the real ones."""
 
 import asyncio
+import shutil
 import signal
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from deploy.local import pidfiles, state
+from deploy.local.engines import end_engines
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end, end_leftovers
 from deploy.local.processes import ProcessSpec, StepSpec
@@ -101,6 +103,27 @@ async def test_a_process_that_is_never_ready_is_an_error(layout, supervisor):
         await supervisor.start(spec(layout, says="never", start_limit_s=0.5))
 
 
+async def test_a_probe_that_fails_is_asked_again(layout, supervisor):
+    asked = []
+
+    async def is_ready() -> bool:
+        asked.append(True)
+        if len(asked) == 1:
+            raise ValueError("the connection of the last probe is stale")
+        return True
+
+    await supervisor.start(spec(layout, is_ready=is_ready))
+    assert state.read(layout.state).processes[0].state == "ready"
+
+
+async def test_a_probe_that_only_fails_says_why(layout, supervisor):
+    async def is_ready() -> bool:
+        raise ValueError("no such probe")
+
+    with pytest.raises(StartError, match="no such probe"):
+        await supervisor.start(spec(layout, is_ready=is_ready, start_limit_s=0.5))
+
+
 async def test_stop_goes_stage_by_stage_in_reverse(layout, supervisor):
     program = """
         import pathlib, signal, sys, time
@@ -133,6 +156,35 @@ async def test_what_a_process_leaves_behind_goes_with_it(layout, supervisor):
     assert is_running(child)
     await supervisor.stop()
     await until(lambda: not is_running(child))
+
+
+async def test_a_stop_needs_no_file_of_the_stack(layout, supervisor):
+    await supervisor.start(spec(layout, "calm", directory=layout.var.parent))
+    await supervisor.start(spec(layout, "deaf", program=STUBBORN, says="deaf", directory=layout.var.parent))
+    left = [running(layout, name) for name in ("calm", "deaf")]
+    shutil.rmtree(layout.var)
+    await supervisor.stop()
+    assert [one for one in left if is_running(one)] == []
+
+
+async def test_a_process_that_cannot_be_started_again_yet_is_tried_again(layout, supervisor):
+    await supervisor.start(spec(layout))
+    first = running(layout, "placeholder")
+    hidden = layout.logs.rename(layout.var / "elsewhere")
+    end({"placeholder": first}, print, stop_signal=signal.SIGKILL)
+    await until(lambda: state.read(layout.state).processes[0].restarts >= 2)
+    hidden.rename(layout.logs)
+    await until(lambda: state.read(layout.state).processes[0].state == "ready")
+    assert is_running(running(layout, "placeholder"))
+
+
+async def test_an_engine_whose_pid_file_is_gone_is_ended(layout):
+    (layout.node / "logs").mkdir()
+    with (layout.node / "logs" / "engine-1.log").open("ab") as log:
+        engine = await asyncio.create_subprocess_exec(sys.executable, "-c", PATIENT, stdout=log, start_new_session=True)
+    shutil.rmtree(layout.node)
+    await asyncio.gather(asyncio.to_thread(end_engines, layout), engine.wait())
+    assert engine.returncode == -signal.SIGTERM
 
 
 async def test_a_step_that_fails_is_reported_with_what_it_said(layout, supervisor):

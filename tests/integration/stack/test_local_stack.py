@@ -1,6 +1,7 @@
 """`make up` as a person meets it, with the fake engine: one story, told in order on one stack."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -154,8 +155,14 @@ def test_in_the_background_it_returns_when_ready_and_keeps_the_keys(stack):
     assert started.returncode == 0, started.stdout + started.stderr
     assert stack.demo["tenants"]["gold"]["api_key"] == key
     assert ask(stack)
+    assert key in started.stdout
+    assert logs_that_hold(stack, key, *(login["password"] for login in stack.demo["logins"])) == []
     assert stack.command("down").returncode == 0
     assert processes_of(stack) == []
+
+
+def logs_that_hold(stack, *secrets) -> list[Path]:
+    return [log for log in stack.layout.var.rglob("*.log") if any(secret in log.read_text() for secret in secrets)]
 
 
 def test_status_says_when_nothing_runs(stack):
@@ -171,3 +178,13 @@ def test_reset_asks_before_it_deletes(stack):
     assert stack.command("reset", "--yes").returncode == 0
     assert not stack.layout.secrets.exists()
     assert not stack.layout.postgres.exists()
+
+
+def test_when_its_data_are_deleted_the_stack_stops_and_says_why(stack):
+    with stack.up() as supervisor:
+        stack.wait_until_ready(supervisor)
+        left = [identify(pid) for pid in pids(stack).values()]
+        left += [engine for _, engine in pidfiles.recorded(stack.layout.node)]
+        shutil.rmtree(stack.var, ignore_errors=True)
+        assert supervisor.wait(20) == 1
+    assert [one for one in left if is_running(one)] == []
