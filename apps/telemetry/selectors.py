@@ -1,6 +1,7 @@
 """Live values out of Valkey. With Valkey away everything is unknown: empty lists, None, never a zero."""
 
 import logging
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -49,3 +50,15 @@ def list_series(node_id: UUID) -> list[SeriesPoint]:
         log.warning("live values are unknown", extra={"error": str(error)})
         return []
     return [_decode_point(value) for value in values]
+
+
+def list_recent_points(node_ids: Sequence[UUID], *, count: int) -> list[list[SeriesPoint]]:
+    """The newest points of each node's gateway, oldest first, in one round trip."""
+    try:
+        pipeline = blocking_client().pipeline(transaction=False)
+        for node_id in node_ids:
+            pipeline.lrange(SERIES_KEY.format(node_id=node_id), -count, -1)
+        return [[_decode_point(value) for value in values] for values in pipeline.execute()]
+    except (RedisError, OSError) as error:
+        log.warning("live values are unknown", extra={"error": str(error)})
+        return []

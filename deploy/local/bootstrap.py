@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 INTERPRETER = VENV / "bin" / "python"
 _SHOWN_EVERY = 10
-_SIZES = {"base": "about 70 MB, a minute or two", "dev": "about 270 MB, two to four minutes"}
+_SIZES = {"base": "46 MB, a minute or so", "dev": "142 MB, a few minutes"}
 _PINNED = re.compile(r"^[A-Za-z0-9][^\s=]*==", re.MULTILINE)
 
 

@@ -73,7 +73,8 @@ class Programme:
     def _web(self) -> ProcessSpec:
         command = _python("-m", "uvicorn", "controlplane.asgi:application", "--host", HOST, "--no-access-log")
         command += ["--port", str(self.configuration.web_port), "--timeout-graceful-shutdown", _WEB_STOP_S]
-        command += ["--ws-per-message-deflate", "false"]  # frames are small and many: deflating costs more than it saves
+        # Frames are small and many: deflating them costs more than it saves.
+        command += ["--ws-per-message-deflate", "false"]
         is_ready = readiness.http_answers(f"{self.configuration.web_url}/healthz")
         return self._process("web", _CONTROL_PLANE, command, is_ready)
 

@@ -130,7 +130,8 @@ class Supervised:
         self._history = decision.history
         self._set_state("waiting")
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), decision.delay_s)
+            async with asyncio.timeout(decision.delay_s):
+                await self._stopping.wait()
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         lock = self.spec.lock() if self.spec.lock else None

@@ -9,13 +9,18 @@
   let retryMs = RETRY_MIN_MS;
   let heardAt = 0;
 
+  function sayLost(silentMs) {
+    words.textContent = `No live data for ${Math.round(silentMs / 1000)} s`;
+    document.dispatchEvent(new CustomEvent("live-lost"));
+  }
+
   function showLink() {
     const silentMs = Date.now() - heardAt;
     const isLive = heardAt > 0 && silentMs < SILENT_AFTER_MS;
     document.body.classList.toggle("is-offline", heardAt > 0 && !isLive);
     dot.dataset.state = isLive ? "ok" : heardAt ? "breach" : "unknown";
     if (isLive) words.textContent = "Live";
-    else if (heardAt) words.textContent = `No live data for ${Math.round(silentMs / 1000)} s`;
+    else if (heardAt) sayLost(silentMs);
   }
 
   function showValue(element, value) {

@@ -18,12 +18,23 @@
     return item;
   }
 
-  document.addEventListener("live-frame", ({ detail }) => {
-    if (JSON.stringify(detail.verdict) === shown) return;
-    shown = JSON.stringify(detail.verdict);
-    verdict.dataset.state = detail.verdict.state;
-    title.textContent = detail.verdict.title;
-    note.textContent = detail.verdict.note;
-    list.replaceChildren(...detail.verdict.problems.map(line));
-  });
+  function show(found) {
+    if (JSON.stringify(found) === shown) return;
+    shown = JSON.stringify(found);
+    verdict.dataset.state = found.state;
+    title.textContent = found.title;
+    note.textContent = found.note;
+    list.replaceChildren(...found.problems.map(line));
+  }
+
+  // Silence is not health.
+  const LOST = {
+    state: "unknown",
+    title: "Not known",
+    note: "The control plane is silent, so what stands below is old. Gateways go on serving without it.",
+    problems: [],
+  };
+
+  document.addEventListener("live-frame", ({ detail }) => show(detail.verdict));
+  document.addEventListener("live-lost", () => show(LOST));
 })();

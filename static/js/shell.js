@@ -38,21 +38,21 @@
     }
   }
 
-  function nextTheme(button) {
-    const choice = window.consoleTheme.next();
+  function showTheme(button, choice) {
     const icons = { system: "device-desktop", light: "sun", dark: "moon" };
     const names = { system: "follows the system", light: "light", dark: "dark" };
     const use = $("use", button);
     use.setAttribute("href", use.getAttribute("href").replace(/#.*/, `#${icons[choice]}`));
     button.title = `Theme: ${names[choice]}`;
   }
+  showTheme($("[data-toggle-theme]"), window.consoleTheme.current());
 
   const clicks = {
     "[data-copy], [data-copy-from]": copy,
     "[data-open]": (button) => document.getElementById(button.dataset.open).showModal(),
     "[data-close]": (button) => button.closest("dialog").close(),
     "[data-dismiss]": (button) => button.parentElement.remove(),
-    "[data-toggle-theme]": nextTheme,
+    "[data-toggle-theme]": (button) => showTheme(button, window.consoleTheme.next()),
     "[data-toggle-rail]": () => $("#rail").classList.toggle("is-open"),
     "[role=tab]": showTab,
   };

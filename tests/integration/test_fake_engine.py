@@ -239,6 +239,17 @@ async def test_five_hundred_streams_at_once_all_get_every_token():
     assert server.engine.batch.kv.used == 0
 
 
+async def test_running_usage_of_a_completion_has_three_counts_and_counts_up():
+    """As seen from vLLM 0.32 on the CPU; a chat has a fourth key."""
+    body = {"prompt": "hi", "max_tokens": 3, "stream": True, "stream_options": {"continuous_usage_stats": True}}
+    async with fake_engine("--time-scale", "3") as server:
+        response = await call(server.port, "POST", "/v1/completions", body)
+    usages = [event["usage"] for event in response.events() if event != "[DONE]"]
+    assert usages == [
+        {"prompt_tokens": 1, "total_tokens": 1 + count, "completion_tokens": count} for count in (1, 2, 3)
+    ]
+
+
 async def test_completions_with_several_prompts_and_choices_number_them_in_order():
     async with fake_engine() as server:
         response = await call(
@@ -247,6 +258,65 @@ async def test_completions_with_several_prompts_and_choices_number_them_in_order
     answer = json.loads(response.body)
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2, 3]
     assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (3, 16)
+
+
+async def test_a_stream_with_logprobs_has_them_for_each_token():
+    async with fake_engine("--time-scale", "3") as server:
+        body = chat(max_tokens=3, stream=True, logprobs=True, top_logprobs=2)
+        chats = await call(server.port, "POST", CHAT, body)
+        completions = await call(
+            server.port, "POST", "/v1/completions", {"prompt": "hi", "max_tokens": 3, "stream": True, "logprobs": 2}
+        )
+    entries = [event["choices"][0]["logprobs"] for event in chats.events()[1:-1]]
+    assert [len(entry["content"][0]["top_logprobs"]) for entry in entries] == [2, 2, 2]
+    choices = [event["choices"][0] for event in completions.events()[:-1]]
+    assert [choice["logprobs"]["tokens"] for choice in choices] == [[choice["text"]] for choice in choices]
+    assert choices[1]["logprobs"]["text_offset"] == [len(choices[0]["text"])]
+
+
+async def test_a_prompt_asked_again_is_served_from_the_cache_until_that_is_emptied():
+    question = chat("word " * 100, max_tokens=1)
+    async with fake_engine() as server:
+        cached = []
+        for empties_cache in (False, False, True):
+            if empties_cache:
+                await call(server.port, "POST", "/reset_prefix_cache")
+            usage = (await call(server.port, "POST", CHAT, question)).json()["usage"]
+            cached.append(usage["prompt_tokens_details"]["cached_tokens"])
+    assert cached == [0, 96, 0]
+
+
+async def test_tenants_with_different_salts_share_no_cache():
+    async with fake_engine() as server:
+        for salt in ("one", "two"):
+            question = chat("word " * 100, max_tokens=1, cache_salt=salt)
+            usage = (await call(server.port, "POST", CHAT, question)).json()["usage"]
+            assert usage["prompt_tokens_details"]["cached_tokens"] == 0
+
+
+async def test_an_embedding_whose_client_leaves_is_given_up():
+    async with fake_engine("--task", "embed", "--hang") as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_bytes("POST", "/v1/embeddings", {"input": ["a", "b"]}, {"X-Request-Id": "gone"}))
+        await until(lambda: server.engine.load == 1)
+        writer.close()
+        await until(lambda: server.engine.load == 0)
+        entry = await ledger(server, "gone")
+    assert entry["outcome"] == "abort"
+    assert server.engine.batch.waiting_count == 0
+
+
+async def test_a_preempted_request_counts_its_prompt_once():
+    """Two requests that do not fit together: one gives way, and is computed again."""
+    body = chat("word " * 20, max_tokens=150, ignore_eos=True)
+    options = ("--num-gpu-blocks-override", "16", "--max-model-len", "256")
+    async with fake_engine(*options) as server:
+        answers = await asyncio.gather(*(call(server.port, "POST", CHAT, body) for _ in range(2)))
+    assert server.engine.batch.preemptions_total > 0
+    assert server.engine.metrics.prompt_tokens_total == sum(
+        answer.json()["usage"]["prompt_tokens"] for answer in answers
+    )
+    assert [len(answer.json()["choices"][0]["message"]["content"].split()) for answer in answers] == [150, 150]
 
 
 def test_no_event_comes_without_a_token_at_the_pace_of_a_real_engine():

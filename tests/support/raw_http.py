@@ -65,7 +65,7 @@ def request_bytes(method: str, path: str, body: Any = None, headers: dict[str, s
     return ("\r\n".join(head) + "\r\n\r\n").encode() + content
 
 
-async def exchange(port: int, raw: bytes, timeout_s: float = 30) -> RawResponse:
+async def exchange(port: int, raw: bytes, timeout_s: float = 100) -> RawResponse:
     """Sends, and reads until the other side closes."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

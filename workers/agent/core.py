@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -103,10 +104,9 @@ class Agent:
                 self._turn()
             except OSError:
                 log.exception("this turn was cut short; the next one comes in %s s", self._timers.turn_s)
-            try:
-                await asyncio.wait_for(self._nudge.wait(), self._timers.turn_s)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timers.turn_s):
+                    await self._nudge.wait()
 
     def _turn(self) -> None:
         processes = self._processes.observe()

@@ -56,6 +56,23 @@ def kill_group(identity: ProcessIdentity) -> None:
             os.killpg(identity.pid, signal.SIGKILL)
 
 
+def find_marked(marker: str) -> list[ProcessIdentity]:
+    """Session leaders with this `NAME=value` in the environment they were started with."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        # Another user's, or one that has just ended.
+        with suppress(OSError):
+            if marker.encode() in path.read_bytes().split(b"\0"):
+                found.append(identify(int(path.parent.name)))
+    return [identity for identity in found if identity and _leads_session(identity.pid)]
+
+
+def _leads_session(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        return os.getsid(pid) == pid
+    return False
+
+
 def _stat_fields(pid: int) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()

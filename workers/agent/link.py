@@ -107,7 +107,8 @@ class Link:
 
     async def _greet(self, connection: ClientConnection) -> None:
         await connection.send(msgspec.json.encode(self._hello()).decode())
-        frame = decode_to_agent(await asyncio.wait_for(connection.recv(), _WELCOME_TIMEOUT_S))
+        async with asyncio.timeout(_WELCOME_TIMEOUT_S):
+            frame = decode_to_agent(await connection.recv())
         if not isinstance(frame, Welcome):
             raise ConnectionError(f"{type(frame).__name__} came before Welcome")
         self._welcomed(frame)

@@ -75,7 +75,8 @@ class Nudges:
 
 
 def build_app(broker_url: str, node_id: str) -> Celery:
-    app = Celery("tokenyard-agent", broker=broker_url, set_as_current=False)
+    # Without fixups: where Django's settings are named in the environment, Celery would load them here.
+    app = Celery("tokenyard-agent", broker=broker_url, set_as_current=False, fixups=[])
     app.conf.update(
         task_queues=[Queue(f"node.{node_id}")],
         task_ignore_result=True,

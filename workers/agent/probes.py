@@ -1,11 +1,11 @@
 """Asks an engine how it is, over its own HTTP: health, metrics, and where wanted a real request."""
 
 import asyncio
-import http.client
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from msgspec import Struct
+import httptools
+from msgspec import Struct, field
 
 from workers.agent.memory import ProbeResult, ProcessView
 from workers.engines.interface import EngineAdapter, EngineReading
@@ -13,6 +13,7 @@ from workers.engines.interface import EngineAdapter, EngineReading
 _QUICK_TIMEOUT_S = 3.0
 # A first request may compile or page in a model.
 _TRIAL_TIMEOUT_S = 60.0
+_READ_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
@@ -50,23 +51,52 @@ async def _try_out(process: ProcessView, adapter: EngineAdapter) -> bool:
     return adapter.has_passed(process.spec, answer.status, answer.body)
 
 
-async def _ask(
-    port: int, method: str, path: str, body: bytes | None = None, timeout_s: float = _QUICK_TIMEOUT_S
-) -> _Answer:
-    """In a thread; the outer limit is for a server that keeps dripping."""
+async def _ask(port: int, method: str, path: str, body: bytes = b"", timeout_s: float = _QUICK_TIMEOUT_S) -> _Answer:
     try:
-        asked = asyncio.to_thread(_exchange, port, method, path, body, timeout_s)
-        return await asyncio.wait_for(asked, 2 * timeout_s)
-    except (OSError, http.client.HTTPException):
+        async with asyncio.timeout(timeout_s):
+            return await _exchange(port, _request(method, path, body))
+    except (OSError, httptools.HttpParserError):
         return _Answer(0)
 
 
-def _exchange(port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> _Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+def _request(method: str, path: str, body: bytes) -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def _exchange(port: int, request: bytes) -> _Answer:
+    """Not in a thread: one that waits for an engine that hangs would hold up the agent's own end."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        headers = {"Content-Type": "application/json"} if body else {}
-        connection.request(method, path, body, headers)
-        response = connection.getresponse()
-        return _Answer(response.status, response.read(_MAX_ANSWER_BYTES))
+        writer.write(request)
+        response = _Response()
+        parser = httptools.HttpResponseParser(response)
+        while not response.is_complete and response.size_bytes < _MAX_ANSWER_BYTES:
+            data = await reader.read(_READ_BYTES)
+            if not data:
+                break
+            parser.feed_data(data)
+        return _Answer(parser.get_status_code(), b"".join(response.parts))
     finally:
-        connection.close()
+        writer.close()
+
+
+class _Response(Struct):
+    """What the parser calls."""
+
+    parts: list[bytes] = field(default_factory=list)
+    size_bytes: int = 0
+    is_complete: bool = False
+
+    def on_body(self, body: bytes) -> None:
+        self.parts.append(body)
+        self.size_bytes += len(body)
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True

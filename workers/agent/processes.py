@@ -16,7 +16,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Struct, structs
 
-from workers.agent.identity import ProcessIdentity, identify, is_running, kill_group, send_signal
+from workers.agent.identity import ProcessIdentity, find_marked, identify, is_running, kill_group, send_signal
 from workers.agent.memory import ProcessView
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.layout import write_whole
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _PREFIX, _SUFFIX = "engine-", ".pid"
 _MAX_LOG_BYTES = 10 * 1024 * 1024
 _TAIL_BYTES = 8192
+_MARKER = "ENGINE_OF_REPLICA"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,8 +72,10 @@ class EngineProcesses:
 
     def start(self, spec: ReplicaSpec, plan: LaunchPlan) -> None:
         """Raises OSError when it cannot be started."""
+        marker = f"{self._directory}:{spec.replica_id}"
+        self._end_strays(marker)
         with self._open_log(spec.replica_id) as output:
-            pid = _spawn(plan.argv, self._environ | plan.env, output.fileno())
+            pid = _spawn(plan.argv, self._environ | plan.env | {_MARKER: marker}, output.fileno())
         self._exit_details[pid] = ""
         identity = identify(pid)
         record = _Record(
@@ -129,6 +132,12 @@ class EngineProcesses:
             stop_grace_s=record.stop_grace_s,
             max_running_requests=record.max_running_requests,
         )
+
+    def _end_strays(self, marker: str) -> None:
+        """An agent that died between starting an engine and writing it down left one that holds the port."""
+        for identity in find_marked(f"{_MARKER}={marker}"):
+            log.warning("ending process %d, an engine that was never written down", identity.pid)
+            kill_group(identity)
 
     def _reap(self, pid: int) -> None:
         if self._exit_details.get(pid) != "":

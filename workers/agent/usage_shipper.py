@@ -141,7 +141,8 @@ class UsageShipper:
         self._awaited = (batch_id, future)
         try:
             await self._send(UsageBatch(batch_id=batch_id, records=batch.records))
-            ack = await asyncio.wait_for(future, _ACK_TIMEOUT_S)
+            async with asyncio.timeout(_ACK_TIMEOUT_S):
+                ack = await future
         finally:
             self._awaited = None
         if ack.stored + ack.duplicate < len(batch.records):

@@ -22,8 +22,9 @@ class UsageRecord(Struct, frozen=True, kw_only=True):
     """`sequence` counts up by one within (`gateway_id`, `boot_id`), so that a gap shows a lost record.
 
     Tokens: `input_tokens` includes `cached_input_tokens`. Money is an integer of picodollars (1e-12 USD).
-    `arrived_at` is in Unix seconds. `queue_ms` is None when the request was never dispatched, `ttft_ms` when no byte of
-    an answer came. `end_user` is the client's own `user` field, `user_id` the owner of the key.
+    `arrived_at` is in Unix seconds. `queue_ms` is None when the request was never dispatched, `ttft_ms` when no token
+    came, or of an answer in one piece whose engine did not tell. `end_user` is the client's own `user` field,
+    `user_id` the owner of the key.
     """
 
     record_id: str

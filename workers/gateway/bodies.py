@@ -77,11 +77,17 @@ class CompletionDetails(Struct):
     reasoning_tokens: int | None = 0
 
 
+class Metrics(Struct):
+    """What vLLM tells of one request; `time_to_first_token_ms` counts from its arrival at the engine."""
+
+    time_to_first_token_ms: float | None = None
+
+
 class Answer(Struct):
     """A whole answer, as far as it is read."""
 
     usage: Usage | None = None
-    system_fingerprint: str | None = None
+    metrics: Metrics | None = None
 
 
 _decode_peek = msgspec.json.Decoder(Peek).decode

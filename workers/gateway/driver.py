@@ -94,6 +94,11 @@ class Driver:
         for endpoint in offered.values():
             self._update(endpoint)
 
+    def close_connections(self) -> None:
+        """The idle ones; those in use end with their requests."""
+        for engine in self._engines.values():
+            engine.pool.close()
+
     def _update(self, endpoint: Endpoint) -> None:
         known = self._engines.get(endpoint.endpoint_id)
         if known is not None and known.endpoint == endpoint:

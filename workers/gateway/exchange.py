@@ -13,7 +13,7 @@ from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
 from workers.gateway.asking import Question
-from workers.gateway.bodies import read_answer, with_fields
+from workers.gateway.bodies import Answer, read_answer, with_fields
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
@@ -144,10 +144,11 @@ class Exchange:
             self._stream = self._make_filter(self._engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
-        self._note_progress()
+        self.last_progress_at = self._owner.monotonic()
         if self._stream is None:
             self._pieces += pieces
             return
+        self._note_first_token()
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._stream.is_too_long:
             self.give_up(errors.engine_died())
@@ -156,10 +157,9 @@ class Exchange:
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None
-        if pieces:
-            self._note_progress()
-            self._pieces += pieces
+        self._pieces += pieces
         if self._stream is not None:
+            self._note_first_token()
             self._end_stream(self._stream)
         else:
             self._end_whole()
@@ -211,10 +211,9 @@ class Exchange:
 
     # -- answering
 
-    def _note_progress(self) -> None:
-        self.last_progress_at = self._owner.monotonic()
+    def _note_first_token(self) -> None:
         if self._settlement.first_token_at is None:
-            self._settlement.first_token_at = self.last_progress_at
+            self._settlement.first_token_at = self._owner.monotonic()
 
     def _make_filter(self, engine: Engine) -> StreamFilter:
         question = self._question
@@ -286,9 +285,17 @@ class Exchange:
 
     def _used_by_whole(self, body: bytes) -> Used:
         answer = read_answer(body)
+        self._learn_first_token(answer)
         if answer.usage is None:
             return self._estimate(len(body) // BYTES_PER_TOKEN)
         return reported(answer.usage)
+
+    def _learn_first_token(self, answer: Answer) -> None:
+        """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
+        asked_at = self._settlement.dispatched_at
+        ttft_ms = answer.metrics.time_to_first_token_ms if answer.metrics is not None else None
+        if asked_at is not None and ttft_ms is not None:
+            self._settlement.first_token_at = asked_at + ttft_ms / 1000
 
     def _used_so_far(self) -> Used:
         """What the engine has done for an answer that ends here."""

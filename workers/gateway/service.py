@@ -105,6 +105,7 @@ class GatewayService:
         await self._drain()
         for task in periodic:
             task.cancel()
+        self._driver.close_connections()
         self._each_second()
         self._spool.close()
 

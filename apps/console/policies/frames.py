@@ -5,7 +5,10 @@ Keys: a figure's name, or `<entity>.<id>.<figure>`.
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
+
+from msgspec import structs
 
 from apps.console.policies.measures import UNKNOWN, measure
 from apps.console.policies.states import level_of
@@ -22,6 +25,8 @@ SERIES = (
     "ttft_ms_p50",
     "ttft_ms_p95",
 )
+RATES = ("requests_per_s", "input_tokens_per_s", "output_tokens_per_s")
+MEAN_OVER_S = 10
 _WORST_OF = {"ttft_ms_p50", "ttft_ms_p95"}
 NO_FIRST_TOKEN = "no first token in the last 60 s"  # noqa: S105 - not a secret
 NOT_REPORTED = "the engine does not report it"
@@ -135,18 +140,34 @@ def accelerator_values(accelerator_id: str, report: AcceleratorReport | None) ->
     return {f"accelerator.{accelerator_id}.{name}": value for name, value in values.items()}
 
 
+def smoothed(overview: Overview, recent: Mapping[str, Any]) -> Overview:
+    """Rates as means over the last seconds, which `recent` is the history of; what is unknown stays so."""
+    known = [name for name in RATES if recent["at"] and getattr(overview, name) is not None]
+    return structs.replace(overview, **{name: recent["series"][name][-1] for name in known})
+
+
 def samples_of(overview: Overview) -> dict[str, float | None]:
     return {name: getattr(overview, name) for name in SERIES}
 
 
 def history_of(series: Sequence[Sequence[SeriesPoint]]) -> dict[str, Any]:
-    """All nodes' points on one clock of whole seconds: sums, and for percentiles the slowest gateway."""
+    """All nodes' points on one clock of whole seconds: sums, trailing means of rates, percentiles of the slowest."""
     by_second: dict[int, list[SeriesPoint]] = {}
     for points in series:
         for point in points:
             by_second.setdefault(int(point.at), []).append(point)
     seconds = sorted(by_second)
-    return {"at": seconds, "series": {name: [_combined(by_second[at], name) for at in seconds] for name in SERIES}}
+    combined = {name: [_combined(by_second[at], name) for at in seconds] for name in SERIES}
+    return {"at": seconds, "series": combined | {name: trailing_means(combined[name]) for name in RATES}}
+
+
+def trailing_means(values: Sequence[float | None]) -> list[float | None]:
+    """Each value as the mean of the known ones of the last seconds; a gap stays a gap."""
+    means: list[float | None] = []
+    for index, value in enumerate(values):
+        window = [each for each in values[max(0, index + 1 - MEAN_OVER_S) : index + 1] if each is not None]
+        means.append(None if value is None else fmean(window))
+    return means
 
 
 def _combined(points: Sequence[SeriesPoint], name: str) -> float | None:

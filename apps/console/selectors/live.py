@@ -18,7 +18,7 @@ from apps.routing.models import Route
 from apps.routing.selectors.routes import list_routes
 from apps.routing.selectors.status import SnapshotStatus, get_snapshot_status
 from apps.telemetry.policies import NodeFrame, Overview, is_stale, overview_of
-from apps.telemetry.selectors import list_frames, list_series
+from apps.telemetry.selectors import list_frames, list_recent_points, list_series
 from workers.contracts.telemetry import ReplicaReport
 
 DOWN = {"failed", "unknown"}
@@ -72,13 +72,15 @@ def tightest_ttft_slo() -> tuple[str, int] | None:
 
 def _read(now_s: float) -> Picture:
     telemetry = list_frames()
+    nodes = list(list_nodes())
+    recent = frames.history_of(list_recent_points([node.pk for node in nodes], count=frames.MEAN_OVER_S))
     return Picture(
         now_s=now_s,
-        nodes=list(list_nodes()),
+        nodes=nodes,
         deployments=list(list_deployments()),
         telemetry={frame.telemetry.node_id: frame for frame in telemetry},
         snapshot=get_snapshot_status(),
-        overview=overview_of(telemetry, now_s),
+        overview=frames.smoothed(overview_of(telemetry, now_s), recent),
         ttft_slo=tightest_ttft_slo(),
         routes=list(list_routes()),
         class_names=[service_class.name for service_class in list_service_classes()],

@@ -11,11 +11,10 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
-from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, everybody, page, require
 from apps.console.forms import KeyForm
 from apps.console.policies.snippets import api_call, snippets_for
-from apps.console.rendering import render_page, show_refusal
+from apps.console.rendering import attempt, render_page
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.models import APIKey, Tenant
@@ -39,12 +38,7 @@ def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "created": created,
         "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
         "may_create": policies.may_create_key(request.actor, tenant.pk),
-        "api": api_call(
-            web_url=settings.WEB_URL,
-            method="POST",
-            path="/api/v1/api-keys/",
-            body={"tenant_id": str(tenant.pk), "name": "my key"},
-        ),
+        "api": _create_call(tenant),
     }
     return render_page(request, "keys.html", context)
 
@@ -61,29 +55,29 @@ def key_revoke(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
 
 def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str, Any] | None:
     require(policies.may_create_key(request.actor, tenant.pk))
-    if not form.is_valid():
+    made = attempt(form, lambda: create_key(actor=request.actor, tenant=tenant, **_values_of(request, form, now())))
+    if made is None:
         return None
+    key, text = made
+    models = key.allowed_models or [name for name, task in list_public_models() if task == GENERATE]
+    snippets = snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=models)
+    return {"key": key, "text": text, "snippets": snippets}
+
+
+def _values_of(request: ConsoleRequest, form: KeyForm, moment: datetime) -> dict[str, Any]:
     model, lifetime_s = form.cleaned_data["model"], form.cleaned_data["lifetime_s"]
-    moment = now()
-    try:
-        key, text = create_key(
-            actor=request.actor,
-            tenant=tenant,
-            name=form.cleaned_data["name"],
-            owner_id=request.actor.user_id,
-            allowed_models=[model] if model else [],
-            expires_at=moment + timedelta(seconds=lifetime_s) if lifetime_s else None,
-            now=moment,
-        )
-    except DomainError as error:
-        show_refusal(form, error)
-        return None
-    chat_models = [model] if model else [name for name, task in list_public_models() if task == GENERATE]
     return {
-        "key": key,
-        "text": text,
-        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=chat_models),
+        "name": form.cleaned_data["name"],
+        "owner_id": request.actor.user_id,
+        "allowed_models": [model] if model else [],
+        "expires_at": moment + timedelta(seconds=lifetime_s) if lifetime_s else None,
+        "now": moment,
     }
+
+
+def _create_call(tenant: Tenant) -> str:
+    body = {"tenant_id": str(tenant.pk), "name": "my key"}
+    return api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/api-keys/", body=body)
 
 
 def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:

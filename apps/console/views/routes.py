@@ -11,12 +11,11 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods
 
 from apps.audit.selectors import list_entries_of
-from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import WeightsForm
 from apps.console.policies.snippets import api_call
 from apps.console.policies.split import changes_between, shares_of
-from apps.console.rendering import render_page, show_refusal
+from apps.console.rendering import attempt, render_page
 from apps.routing.models import Route
 from apps.routing.selectors.routes import get_route, list_routes
 from apps.routing.selectors.status import get_snapshot_status
@@ -36,18 +35,16 @@ def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
     found = get_route(route_id)
     before = {target.version_id: target.weight for target in found.targets.all()}
     form = WeightsForm(request.POST or None, targets=list(found.targets.all()))
-    is_valid = request.method == "POST" and form.is_valid()
-    if is_valid and "confirmed" in request.POST:
-        try:
-            set_canary_weights(actor=request.actor, route_id=found.pk, weights=form.weights, now=now())
-        except DomainError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, f"{found.public_name} is split anew; gateways act on it within a second.")
-            return redirect("console:route", found.pk)
+    if "confirmed" in request.POST and attempt(form, lambda: _set_weights(request, found, form)) is not None:
+        messages.success(request, f"{found.public_name} is split anew; gateways act on it within a second.")
+        return redirect("console:route", found.pk)
     names = {target.version_id: str(target.version) for target in found.targets.all()}
-    changes = changes_between(names, before, form.weights) if is_valid and form.is_valid() else None
+    changes = changes_between(names, before, form.weights) if form.is_valid() else None
     return render_page(request, "route.html", _context(found, form, changes))
+
+
+def _set_weights(request: ConsoleRequest, found: Route, form: WeightsForm) -> Route:
+    return set_canary_weights(actor=request.actor, route_id=found.pk, weights=form.weights, now=now())
 
 
 def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | None) -> dict[str, Any]:

@@ -12,12 +12,11 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_POST
 
 from apps.audit.selectors import list_entries_of
-from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
 from apps.console.policies.snippets import api_call
-from apps.console.rendering import render_page, show_refusal
+from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import get_deployment, list_deployment_events, list_deployments, list_replicas
@@ -63,15 +62,12 @@ def deployment(request: ConsoleRequest, deployment_id: UUID) -> HttpResponseBase
 @require_POST
 def deployment_scale(request: ConsoleRequest, deployment_id: UUID) -> HttpResponseBase:
     found, form = get_deployment(deployment_id), ScaleForm(request.POST)
-    if form.is_valid():
-        count = form.cleaned_data["replica_count"]
-        try:
-            scale_deployment(actor=request.actor, deployment=found, replica_count=count, now=now())
-        except DomainError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, f"{found.name} is on its way to {count} replica{'' if count == 1 else 's'}.")
-            return redirect("console:deployment", found.pk)
+    scaled = attempt(
+        form, lambda: scale_deployment(actor=request.actor, deployment=found, now=now(), **form.cleaned_data)
+    )
+    if scaled is not None:
+        messages.success(request, f"{scaled.name} is on its way; replicas it should have: {scaled.replica_count}.")
+        return redirect("console:deployment", scaled.pk)
     return _render_deployment(request, get_deployment(deployment_id), form)
 
 

@@ -17,9 +17,10 @@ from apps.console.access import ConsoleRequest, everybody, operators, page, requ
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
 from apps.console.policies.periods import period_for, zone_named
 from apps.console.policies.snippets import api_call
-from apps.console.rendering import render_page, show_refusal
+from apps.console.rendering import attempt, render_page
 from apps.console.usage_query import read_text
 from apps.console.views.keys import key_row
+from apps.quotas.models import TenantPolicy
 from apps.quotas.selectors import find_policy, list_policies
 from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
@@ -44,14 +45,10 @@ def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
 @require_http_methods(["GET", "POST"])
 def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
     form = TenantForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            tenant = open_tenant(actor=request.actor, now=now(), **form.cleaned_data)
-        except DomainError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, f"Tenant {tenant.name} is open. Next: its members and its first key.")
-            return redirect("console:tenant", tenant.pk)
+    tenant = attempt(form, lambda: open_tenant(actor=request.actor, now=now(), **form.cleaned_data))
+    if tenant is not None:
+        messages.success(request, f"Tenant {tenant.name} is open. Next: its members and its first key.")
+        return redirect("console:tenant", tenant.pk)
     body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
     return render_page(request, "tenant_create.html", {"form": form, "api": api})
@@ -67,18 +64,11 @@ def tenant(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
 def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """Posted once it shows what would change; posted again with `confirmed` it is done."""
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
-    policy = find_policy(tenant.pk)
-    form = PolicyForm(request.POST or None, initial=_form_values(policy))
-    is_reviewed = "confirmed" in request.POST
-    if request.method == "POST" and form.is_valid() and is_reviewed:
-        try:
-            set_tenant_policy(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
-        except DomainError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, f"The policy of {tenant.name} is on its way to the gateways.")
-            return redirect("console:tenant", tenant.pk)
-    changes = _changes(form) if request.method == "POST" and form.is_valid() else None
+    form = PolicyForm(request.POST or None, initial=_form_values(find_policy(tenant.pk)))
+    if "confirmed" in request.POST and attempt(form, lambda: _set_policy(request, tenant, form)) is not None:
+        messages.success(request, f"The policy of {tenant.name} is on its way to the gateways.")
+        return redirect("console:tenant", tenant.pk)
+    changes = _changes(form) if form.is_valid() else None
     context = {"tenant": tenant, "form": form, "changes": changes, "api": _policy_call(tenant, form)}
     return render_page(request, "tenant_policy.html", context)
 
@@ -89,14 +79,10 @@ def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     require(policies.may_manage_members(request.actor, tenant.pk))
     form = MemberForm(request.POST)
-    if form.is_valid():
-        try:
-            member = invite_member(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
-        except DomainError as error:
-            show_refusal(form, error)
-        else:
-            messages.success(request, f"{member.user} is now a member of {tenant.name}.")
-            return redirect("console:tenant", tenant.pk)
+    member = attempt(form, lambda: invite_member(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data))
+    if member is not None:
+        messages.success(request, f"{member.user} is now a member of {tenant.name}.")
+        return redirect("console:tenant", tenant.pk)
     return _render_tenant(request, tenant, form=form)
 
 
@@ -126,6 +112,10 @@ def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | N
         "may_see_keys": policies.may_see_keys(request.actor, tenant.pk),
     }
     return render_page(request, "tenant.html", context)
+
+
+def _set_policy(request: ConsoleRequest, tenant: Tenant, form: PolicyForm) -> TenantPolicy:
+    return set_tenant_policy(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
 
 
 def _key_rows(request: ConsoleRequest, tenant: Tenant) -> list[dict[str, Any]]:

@@ -126,7 +126,8 @@ class AgentLink:
 
     async def _next_frame(self, timeout_s: float) -> frames.FromAgent:
         try:
-            message = await asyncio.wait_for(self._receive(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                message = await self._receive()
         except TimeoutError as error:
             raise LinkClosedError(CLOSE_SILENT) from error
         if message["type"] != "websocket.receive":

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -87,7 +87,8 @@ class LinkHub:
     async def _look_for_news(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), LOOK_EACH_S)
+                async with asyncio.timeout(LOOK_EACH_S):
+                    await self._news.wait()
             self._news.clear()
             await _guarded("look for news", self._push_news())
 
@@ -112,8 +113,8 @@ class LinkHub:
                 await asyncio.sleep(TELEMETRY_EACH_S)
                 frames, self._unsent = self._unsent, {}
                 stored = store_frames(client, {str(node_id): frame for node_id, frame in frames.items()})
-                await _guarded("store telemetry", asyncio.wait_for(stored, VALKEY_TIMEOUT_S))
-                await _guarded("publish telemetry", asyncio.wait_for(self._publish_overview(), VALKEY_TIMEOUT_S))
+                await _guarded("store telemetry", _within(VALKEY_TIMEOUT_S, stored))
+                await _guarded("publish telemetry", _within(VALKEY_TIMEOUT_S, self._publish_overview()))
         finally:
             await client.aclose()
 
@@ -128,3 +129,8 @@ async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
         await work
     except (DatabaseError, RedisError, OSError, TimeoutError) as error:
         log.warning("a link loop failed a turn", extra={"work": what, "error": str(error)})
+
+
+async def _within(timeout_s: float, work: Awaitable[object]) -> None:
+    async with asyncio.timeout(timeout_s):
+        await work

@@ -118,6 +118,17 @@ async def test_sigterm_ends_the_engines_too_when_that_was_asked_for(node):
         assert not is_running(report(plane).pid)
 
 
+async def test_an_engine_that_hangs_holds_up_nobodys_end(node):
+    async with control_plane() as plane:
+        plane.desired = wanted(replica_spec(port=free_port(), engine_args={"hang": True}))
+        with agent(node, plane, TOKENYARD_AGENT_STOP_ENGINES="1") as process:
+            await eventually(lambda: report(plane) and report(plane).state == "warming")
+            pid = report(plane).pid
+            process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(process.wait, 8) == 0
+        assert not is_running(pid)
+
+
 async def test_after_kill_9_the_next_agent_finds_the_engine_of_the_last(node):
     async with control_plane() as plane:
         plane.desired = wanted(spec())
@@ -146,7 +157,7 @@ async def test_nudges_are_taken_from_the_queue_of_the_node(node, tmp_path):
     url = f"redis://127.0.0.1:{port}/0"
     async with control_plane() as plane:
         plane.desired = wanted(spec())
-        with valkey(port, tmp_path), agent(node, plane, TOKENYARD_BROKER_URL=url):
+        with valkey(port, tmp_path), agent(node, plane, TOKENYARD_BROKER_URL=url, DJANGO_SETTINGS_MODULE="none.such"):
             await eventually(lambda: is_ready(plane))
             pid = report(plane).pid
             await asyncio.to_thread(nudge, url, RECONCILE_NOW, [])

@@ -7,12 +7,24 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.local.accounts import Account
+from deploy.local.configuration import read_configuration
+from deploy.local.credentials import Credentials
+from deploy.local.layout import Layout
+from deploy.local.postgres import Postgres
+from deploy.local.programme import Programme
+from deploy.local.seed import Seed
+from deploy.local.valkey import Valkey
+
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 IMAGES_OF_OTHERS = {"postgres", "valkey"}
+CREDENTIALS = Credentials(database_password="d", valkey_password="v", secret_key="s", snapshot_key="k")
+VAR = Path("/var/lib/nowhere")
+SEED = Seed(node_id="n", agent_token="t", model="m", logins=[], tenants={})
 OURS = sorted(set(SERVICES) - IMAGES_OF_OTHERS)
 
 
@@ -34,6 +46,25 @@ def test_every_module_that_is_run_exists(service):
     modules = re.findall(r"python -m ([\w.]+)", " ".join(words(service)))
     assert modules or "manage.py" in words(service)
     assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_the_processes_have_the_options_of_the_local_stack():
+    """All but addresses, times and places, which differ on purpose."""
+    programme = Programme(
+        configuration=read_configuration({}, root=ROOT),
+        layout=Layout(VAR),
+        credentials=CREDENTIALS,
+        postgres=Postgres(data=VAR, sockets=VAR, account=Account("nobody", 65534, 65534), password="p"),
+        valkey=Valkey(home=VAR, socket=VAR / "valkey.sock", password="p"),
+    )
+    specs = {one.name: one.command for one in (*programme.control_plane(), *programme.node(SEED))}
+    for name in ("web", "controller", "beat"):
+        assert options(words(name)) == options(specs[name])
+    assert options(words("gateway")) | {"--node-id", "--grace-s"} == options(specs["gateway"]) | {"--host"}
+
+
+def options(command: list[str]) -> set[str]:
+    return {word for word in command if re.fullmatch(r"-{1,2}[A-Za-z][\w-]*", word)} - {"-m", "-c"}
 
 
 @pytest.mark.parametrize("service", ["migrate", "seed"])

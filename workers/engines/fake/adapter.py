@@ -1,5 +1,7 @@
 """Starts fake engines."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from workers.contracts.desired import ReplicaSpec
@@ -25,6 +27,7 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     load_time_s: float = 0.0
     crash_after_tokens: int | None = None
     error_rate: float | None = None
+    hang: Literal[True] | None = None
 
 
 class FakeAdapter:
@@ -76,6 +79,9 @@ def _settings_arguments(settings: FakeSettings) -> list[str]:
     arguments: list[str] = []
     for name in settings.__struct_fields__:
         value = getattr(settings, name)
-        if value is not None:
-            arguments += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            arguments.append(option)
+        elif value is not None:
+            arguments += [option, str(value)]
     return arguments

@@ -51,8 +51,9 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
     request_id: str | None
 
     def limit_tokens(self, prompt: list[str], served: Served) -> int:
+        """What is wanted, cut to what is left of the context: vLLM cuts without a word."""
         room = served.max_model_tokens - len(prompt)
-        return room if self.max_tokens is None else self.max_tokens
+        return room if self.max_tokens is None else min(self.max_tokens, room)
 
 
 class EmbeddingCall(Struct, frozen=True, kw_only=True):
@@ -116,7 +117,8 @@ def read_completion(body: dict[str, Any], served: Served, priority: str | None, 
     fields = Fields(body)
     prompts = read_inputs(fields.raw("prompt"), ids)
     if not prompts or not all(prompts):
-        raise bad_request("Either prompt or prompt_embeds must be provided and non-empty.")
+        message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+        raise bad_request(message, "prompt")
     return _read_generation(
         fields,
         served,
@@ -141,7 +143,7 @@ def read_embedding(body: dict[str, Any], served: Served, priority: str | None, i
     _check_model(fields, served)
     for tokens in inputs:
         if len(tokens) > served.max_model_tokens:
-            raise too_long(served.max_model_tokens, len(tokens), 0)
+            raise too_long(served.max_model_tokens, len(tokens))
     return call
 
 
@@ -256,7 +258,8 @@ def _read_generation(
     _check_model(fields, served)
     _check_ranges(call, served, 1.0 if top_p is None else top_p)
     if "stream_options" in fields and not call.is_stream:
-        raise bad_request("Stream options can only be defined when `stream=True`.", "stream_options")
+        message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
+        raise bad_request(message, "stream_options")
     return call
 
 
@@ -274,9 +277,9 @@ def _check_ranges(call: GenerationCall, served: Served, top_p: float) -> None:
     if not 0 < top_p <= 1:
         raise bad_value(f"top_p must be in (0, 1], got {top_p}.", "top_p", top_p)
     if call.n < 1:
-        raise bad_value(f"n must be at least 1, got {call.n}.", "n", call.n)
+        raise bad_request(f"n must be at least 1, got {call.n}.")
     if call.n * len(call.prompts) > _MAX_CHOICES:
-        raise bad_value(f"n must be at most {_MAX_CHOICES}, got {call.n}.", "n", call.n)
+        raise bad_request(f"n must be at most {_MAX_CHOICES}, got {call.n}.")
     if not 0 <= (call.top_logprobs or 0) <= _MAX_LOGPROBS:
         message = (
             f"Requested sample logprobs of {call.top_logprobs}, which is greater than max allowed: {_MAX_LOGPROBS}"
@@ -290,7 +293,7 @@ def _check_length(call: GenerationCall, limit: int) -> None:
         cause = f"max_tokens={wanted} cannot be greater than max_model_len={limit}."
         raise bad_value(f"{cause} Please request fewer output tokens.", "max_tokens", wanted)
     for prompt in call.prompts:
-        if len(prompt) + (wanted or 1) > limit:
-            raise too_long(limit, len(prompt), wanted or 1)
+        if len(prompt) >= limit:
+            raise too_long(limit, len(prompt))
     if wanted is not None and wanted < 1:
         raise bad_value(f"max_tokens must be at least 1, got {wanted}.", "max_tokens", wanted)

@@ -34,7 +34,7 @@ class ChunkWriter:
         """The first event of a chat's choice, which has no text."""
         choice = b'{"index":%d,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]' % index
         tail = b',"prompt_token_ids":null,"prompt_text":null}\n\n'
-        return self._opening + choice + _running(usage) + tail
+        return self._opening + choice + self._running(usage) + tail
 
     def text(self, index: int, plan: AnswerPlan, start: int, end: int, usage: Usage | None) -> bytes:
         """Tokens `start` to `end` of a choice; the last carries the finish reason. `usage` when it runs along."""
@@ -42,7 +42,7 @@ class ChunkWriter:
         content = encode(plan.text(start, end))
         logprobs = self._logprobs(plan, start, end)
         choice = self._chat_choice if self._call.is_chat else self._completion_choice
-        tail = _running(usage)
+        tail = self._running(usage)
         if finish and self._call.is_chat and not self._call.includes_usage:
             tail += b',"system_fingerprint":' + encode(FINGERPRINT)
         return self._opening + choice(index, content, logprobs, finish, plan.stop_reason) + b"]" + tail + b"}\n\n"
@@ -81,6 +81,5 @@ class ChunkWriter:
             return encode(chat_logprobs(tokens, top))
         return encode(completion_logprobs(tokens, top, len("".join(plan.tokens[:start]))))
 
-
-def _running(usage: Usage | None) -> bytes:
-    return b"" if usage is None else b',"usage":' + encode(running_usage(usage))
+    def _running(self, usage: Usage | None) -> bytes:
+        return b"" if usage is None else b',"usage":' + encode(running_usage(usage, is_chat=self._call.is_chat))

@@ -67,19 +67,12 @@ def describe_input(value: Any) -> Any:
     return value
 
 
-def too_long(limit_tokens: int, prompt_tokens: int, output_tokens: int) -> APIError:
+def too_long(limit_tokens: int, prompt_tokens: int) -> APIError:
     """The count stops one token past the limit, as vLLM's does."""
     counted = min(prompt_tokens, limit_tokens + 1)
-    head = f"This model's maximum context length is {limit_tokens} tokens. However, "
-    if prompt_tokens >= limit_tokens:
-        message = (
-            f"{head}your prompt contains at least {counted} input tokens, which exceeds this limit even without any "
-            "output tokens. Please reduce the length of the input prompt."
-        )
-    else:
-        message = (
-            f"{head}you requested {output_tokens} output tokens and your prompt contains at least {counted} input "
-            f"tokens, for a total of at least {counted + output_tokens} tokens. Please reduce the length of the input "
-            "prompt or the number of requested output tokens."
-        )
+    message = (
+        f"This model's maximum context length is {limit_tokens} tokens. However, your prompt contains at least "
+        f"{counted} input tokens, which exceeds this limit even without any output tokens. Please reduce the length "
+        "of the input prompt."
+    )
     return bad_value(message, "input_tokens", counted)

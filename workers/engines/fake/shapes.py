@@ -66,8 +66,8 @@ def final_usage(usage: Usage, *, is_chat: bool) -> dict[str, Any]:
     return usage.head() | {"prompt_tokens_details": details}
 
 
-def running_usage(usage: Usage) -> dict[str, Any]:
-    return usage.head() | {"completion_tokens_details": None}
+def running_usage(usage: Usage, *, is_chat: bool) -> dict[str, Any]:
+    return usage.head() | ({"completion_tokens_details": None} if is_chat else {})
 
 
 def whole_metrics(timings: Timings | None) -> dict[str, Any] | None:

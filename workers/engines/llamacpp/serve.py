@@ -10,7 +10,7 @@ import signal
 
 import xllamacpp
 
-_LOG_WARNINGS = 2
+_LOG_ERRORS = 1
 # Prompts of slots that were taken over are kept in memory up to here; the library's default is 8 GiB.
 _PROMPT_CACHE_MIB = 256
 
@@ -23,6 +23,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, default=4, help="requests at once")
     parser.add_argument("--context-tokens", type=int, default=2048, help="of one request")
     parser.add_argument("--threads", type=int, default=-1)
+    parser.add_argument("--temperature", type=float, help="when a request names none; else the library's default")
+    parser.add_argument("--top-p", type=float, help="likewise")
     parser.add_argument("--embed", action="store_true", help="serve embeddings: mean over all tokens")
     return parser.parse_args()
 
@@ -40,7 +42,11 @@ def build_parameters(arguments: argparse.Namespace) -> "xllamacpp.CommonParams":
     parameters.endpoint_metrics = True
     parameters.ui = False
     parameters.cache_ram_mib = _PROMPT_CACHE_MIB
-    parameters.verbosity = _LOG_WARNINGS
+    parameters.verbosity = _LOG_ERRORS
+    if arguments.temperature is not None:
+        parameters.sampling.temp = arguments.temperature
+    if arguments.top_p is not None:
+        parameters.sampling.top_p = arguments.top_p
     if arguments.embed:
         parameters.embedding = True
         parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN

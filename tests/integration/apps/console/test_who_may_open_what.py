@@ -53,14 +53,6 @@ OF_THE_SESSION = {"sign_in", "sign_out"}
 QUERY = {"playground_record": {"key_id": "00000000-0000-7000-8000-000000000000", "request_id": "none"}}
 
 
-def by_actor(table):
-    return [
-        pytest.param(name, actor, status, id=f"{name}-{actor}")
-        for name, statuses in table.items()
-        for actor, status in zip(ACTORS, statuses, strict=True)
-    ]
-
-
 def address(name, yard):
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
     parts = yard.address_parts
@@ -71,25 +63,26 @@ def test_the_table_knows_every_address():
     assert {pattern.name for pattern in urlpatterns} == set(GET) | set(POST) | OF_THE_SESSION
 
 
-@pytest.mark.parametrize(("name", "actor", "status"), by_actor(GET))
-def test_a_page_opens_for_whom_it_is(name, actor, status, yard, open_as):
-    assert open_as(actor).get(address(name, yard), QUERY.get(name)).status_code == status
+@pytest.mark.parametrize("name", GET)
+def test_a_page_opens_for_whom_it_is(name, yard, open_as):
+    path = address(name, yard)
+    answers = {actor: open_as(actor).get(path, QUERY.get(name)).status_code for actor in ACTORS}
+    assert answers == dict(zip(ACTORS, GET[name], strict=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "actor", "status"), by_actor({name: statuses for name, (_, statuses) in POST.items()})
-)
-def test_an_action_is_taken_for_whom_it_is(name, actor, status, yard, open_as):
-    assert open_as(actor).post(address(name, yard), POST[name][0]).status_code == status
-
-
-@pytest.mark.parametrize("name", [*GET, *POST])
-def test_nobody_sees_anything_before_signing_in(name, yard, open_as):
-    response = open_as("nobody").get(address(name, yard))
-    assert response.status_code == 302
-    assert response["Location"].startswith("/sign-in/?next=")
-
-
+@pytest.mark.parametrize("number", range(len(ACTORS)), ids=ACTORS)
 @pytest.mark.parametrize("name", POST)
-def test_an_action_is_never_taken_by_a_link(name, yard, open_as):
-    assert open_as("operator").get(address(name, yard)).status_code == 405
+def test_an_action_is_taken_for_whom_it_is(name, number, yard, open_as):
+    form, statuses = POST[name]
+    assert open_as(ACTORS[number]).post(address(name, yard), form).status_code == statuses[number]
+
+
+def test_nobody_sees_anything_before_signing_in(yard, open_as):
+    answers = {name: open_as("nobody").get(address(name, yard)) for name in [*GET, *POST]}
+    assert {name for name, answer in answers.items() if answer.status_code != 302} == set()
+    assert {answer["Location"].split("?")[0] for answer in answers.values()} == {"/sign-in/"}
+
+
+def test_an_action_is_never_taken_by_a_link(yard, open_as):
+    operator = open_as("operator")
+    assert {name: operator.get(address(name, yard)).status_code for name in POST} == dict.fromkeys(POST, 405)

@@ -1,6 +1,14 @@
 import pytest
 
-from apps.console.policies.frames import figure, history_of, node_values, overview_values, replica_values
+from apps.console.policies.frames import (
+    figure,
+    history_of,
+    node_values,
+    overview_values,
+    replica_values,
+    smoothed,
+    trailing_means,
+)
 from apps.console.policies.states import level_of
 from apps.telemetry.policies import NodeFrame, Overview, SeriesPoint
 from workers.contracts.telemetry import GatewayReport, NodeTelemetry, ReplicaReport
@@ -74,11 +82,11 @@ def test_an_engine_that_reports_no_kv_use_is_not_empty():
 
 
 def test_nodes_share_one_clock_in_the_history():
-    one = [SeriesPoint(at=10.2, requests_per_s=1.0, ttft_ms_p95=100.0), SeriesPoint(at=11.2, requests_per_s=2.0)]
-    two = [SeriesPoint(at=10.9, requests_per_s=3.0, ttft_ms_p95=300.0)]
+    one = [SeriesPoint(at=10.2, running_requests=3, ttft_ms_p95=100.0), SeriesPoint(at=11.2, running_requests=5)]
+    two = [SeriesPoint(at=10.9, running_requests=4, ttft_ms_p95=300.0)]
     history = history_of([one, two])
     assert history["at"] == [10, 11]
-    assert history["series"]["requests_per_s"] == [4.0, 2.0]
+    assert history["series"]["running_requests"] == [7, 5]
     assert history["series"]["ttft_ms_p95"] == [300.0, None]
 
 
@@ -88,3 +96,16 @@ def test_nodes_share_one_clock_in_the_history():
 )
 def test_a_word_nobody_knows_is_unknown(word, level):
     assert level_of(word) == level
+
+
+def test_a_rate_is_the_mean_of_the_last_ten_seconds_and_a_gap_stays_a_gap():
+    assert trailing_means([10.0] + [0.0] * 10) == [10.0, 5.0, 10 / 3, 2.5, 2.0, 10 / 6, 10 / 7, 1.25, 10 / 9, 1.0, 0.0]
+    assert trailing_means([2.0, None, 4.0]) == [2.0, None, 3.0]
+
+
+def test_an_unknown_rate_is_not_made_known_by_older_ones():
+    recent = history_of([[SeriesPoint(at=10.0, requests_per_s=2.0), SeriesPoint(at=11.0, requests_per_s=4.0)]])
+    unknown, known = (Overview(at=NOW_S, nodes_reporting=1, nodes_stale=0, requests_per_s=rate) for rate in (None, 4.0))
+    assert smoothed(unknown, recent).requests_per_s is None
+    assert smoothed(known, recent).requests_per_s == 3.0
+    assert smoothed(known, history_of([])).requests_per_s == 4.0

@@ -1,5 +1,8 @@
-"""A node without a GPU reports its CPU."""
+"""What a node says of its hardware: its GPUs, or where there are none its CPU."""
 
+from types import SimpleNamespace
+
+import pynvml
 import pytest
 
 from workers.agent.accelerators import Accelerators
@@ -39,3 +42,27 @@ def test_what_memory_is_free_is_unknown_where_the_kernel_does_not_say(tmp_path, 
     (tmp_path / "meminfo").write_text("MemTotal: 1000 kB\n")
     [report] = Accelerators(tmp_path).sample()
     assert report.memory_used_bytes is None
+
+
+def unanswered(*_):
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+
+def test_a_gpu_is_reported_and_what_it_does_not_say_is_unknown(monkeypatch):
+    answers = {
+        "nvmlInit": None,
+        "nvmlDeviceGetCount": 1,
+        "nvmlDeviceGetHandleByIndex": "gpu-0",
+        "nvmlDeviceGetName": b"A Large One",
+        "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=100, used=40),
+        "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=75),
+        "nvmlDeviceGetTemperature": 61,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, lambda *_, answer=answer: answer)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", unanswered)
+    accelerators = Accelerators()
+    [report] = accelerators.sample()
+    assert accelerators.gpu_names == ["A Large One"]
+    assert (report.kind, report.memory_total_bytes, report.memory_used_bytes) == ("gpu", 100, 40)
+    assert (report.utilisation_ratio, report.temperature_c, report.power_w) == (0.75, 61, None)

@@ -68,3 +68,9 @@ def test_the_end_user_is_the_safety_identifier_before_the_user():
     assert peek(b'{"model":"m","user":"u","safety_identifier":"s"}').end_user == "s"
     assert peek(b'{"model":"m","user":"u"}').end_user == "u"
     assert peek(b'{"model":"m","user":7}').end_user == ""
+
+
+def test_the_engines_own_ttft_of_a_whole_answer_is_read():
+    answer = read_answer(b'{"metrics":{"time_to_first_token_ms":12.5,"generation_time_ms":7}}')
+    assert answer.metrics is not None
+    assert answer.metrics.time_to_first_token_ms == 12.5

@@ -86,9 +86,26 @@ def test_an_empty_prompt_is_refused(prompt):
     assert refusal(completion, prompt=prompt).status == 400
 
 
-def test_prompt_and_answer_together_may_not_exceed_the_context():
-    error = refusal(completion, prompt="w" + " w" * 59, max_tokens=50)
-    assert "a total of at least 110 tokens" in str(error)
+def test_an_answer_is_cut_to_what_the_prompt_leaves_of_the_context():
+    """As vLLM 0.32 does, without an error."""
+    call = completion(prompt="w" + " w" * 59, max_tokens=50)
+    assert call.limit_tokens(call.prompts[0], SERVED) == 40
+
+
+def test_a_prompt_that_leaves_no_room_for_an_answer_is_refused():
+    assert "at least 100 input tokens" in str(refusal(completion, prompt="w" + " w" * 99, max_tokens=1))
+
+
+def test_refusals_are_worded_as_vllm_words_them():
+    """From vLLM 0.32 on the CPU."""
+    assert str(refusal(completion)) == (
+        "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+    )
+    assert str(refusal(chat, n=0)) == "n must be at least 1, got 0."
+    assert str(refusal(chat, top_p=2)) == "top_p must be in (0, 1], got 2.0. (parameter=top_p, value=2.0)"
+    assert str(refusal(chat, logprobs=True, top_logprobs=50)) == (
+        "Requested sample logprobs of 50, which is greater than max allowed: 20 (parameter=logprobs, value=50)"
+    )
 
 
 @pytest.mark.parametrize("fields", [{"n": 0}, {"top_p": 0}, {"top_p": 1.5}, {"max_tokens": 0}, {"stop": [""]}])
