@@ -96,8 +96,7 @@ class Surface:
         try:
             self._begin_exchange(client, request, grant, settlement, extra_headers)
         except GatewayError as error:
-            outcome: Outcome = "refused" if error.status in (429, 503) else "rejected"
-            self.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
+            self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
             error_headers = [*error.headers(), (b"x-request-id", settlement.request_id.encode())]
             client.respond(error.status, error_headers + extra_headers, error.body())
 
@@ -111,8 +110,7 @@ class Surface:
     ) -> None:
         if self.stop_reason is not None:
             raise self.stop_reason
-        found = peek(request.body)
-        question = self._resolve(request, grant, settlement, found)
+        question = self._understand(request, grant, settlement)
         exchange = Exchange(self, client, question=question, settlement=settlement, extra_headers=extra_headers)
         exchange.begin(
             version_id=settlement.version_id,
@@ -120,6 +118,16 @@ class Surface:
             rank=grant.rank,
             max_queued=grant.tenant.max_queued_requests,
         )
+
+    def _understand(self, request: HttpRequest, grant: Grant, settlement: Settlement) -> Question:
+        """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
+        try:
+            return self._resolve(request, grant, settlement, peek(request.body))
+        except GatewayError:
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", settlement.request_id)
+            raise errors.internal() from error
 
     def _resolve(self, request: HttpRequest, grant: Grant, settlement: Settlement, found: Peek) -> Question:
         """Public model → version, noted in the settlement."""
@@ -194,6 +202,12 @@ def _require_method(request: HttpRequest, method: str) -> None:
     allowed = (b"GET", b"HEAD") if method == "GET" else (method.encode(),)
     if request.method not in allowed:
         raise errors.method_not_allowed(b", ".join(allowed).decode())
+
+
+def _outcome_of(error: GatewayError) -> Outcome:
+    if error.status in (429, 503):
+        return "refused"
+    return "rejected" if error.status < 500 else "failed"  # noqa: PLR2004 - HTTP
 
 
 def _sticky_id(request: HttpRequest, found: Peek) -> str:
