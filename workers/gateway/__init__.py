@@ -9,4 +9,6 @@ bodies.py      what is read and changed in a body streams.py    the same for eve
 metering.py    usage → record and cost            spool.py      records → disk, before the last byte leaves
 errors.py      our own errors, in OpenAI's shape  files.py      snapshot and endpoints, as they change on disk
 report.py      what telemetry reads               admin.py      health, readiness and metrics on a port of its own
+metrics.py     counts of settled requests         exposition.py the same as Prometheus text
+access_log.py  a line per request, if wanted
 """

@@ -16,6 +16,7 @@ _STICKY_HEADERS = (b"x-workflow-id", b"x-session-id")
 _NOTED = frozenset((*_TAG_HEADERS, *_STICKY_HEADERS, b"x-request-id", b"traceparent", b"content-type"))
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_NEITHER_ZERO = 1 << 64 | 1
 _TAG_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key")
 
 
@@ -60,4 +61,5 @@ def trace_parent(noted: dict[bytes, bytes], random_bits: Callable[[int], int]) -
     given = noted.get(b"traceparent")
     if given is not None and _TRACEPARENT.fullmatch(given):
         return given
-    return b"00-%032x-%016x-01" % (random_bits(128) | 1, random_bits(64) | 1)
+    ids = b"%048x" % (random_bits(192) | _NEITHER_ZERO)
+    return b"00-%b-%b-01" % (ids[:32], ids[32:])

@@ -2,6 +2,7 @@
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -53,6 +54,7 @@ class Surface:
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
+        count_unrecorded: Callable[[str], None],
     ) -> None:
         self.driver = driver
         self.meter = meter
@@ -62,6 +64,7 @@ class Surface:
         self.stop_reason: GatewayError | None = None
         self._unix_time = unix_time
         self._randomness = randomness
+        self._count_unrecorded = count_unrecorded
 
     def handle(self, client: ClientConnection, request: HttpRequest) -> None:
         """Every request is answered: a GatewayError becomes the answer."""
@@ -78,6 +81,7 @@ class Surface:
     def _respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers
     ) -> None:
+        self._count_unrecorded(error.code)
         api = api_of(request.path)
         client.respond(error.status, api.error_headers(error) + extra_headers, api.error_body(error))
 
@@ -94,6 +98,13 @@ class Surface:
             client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
+
+    def in_flight(self) -> dict[str, tuple[int, int]]:
+        """(running, waiting) by public model, of every model there is."""
+        models = [route.public_name for route in self.directory.snapshot.routes] if self.directory is not None else []
+        waiting = Counter(exchange.public_model for exchange in self.exchanges if exchange.is_waiting)
+        running = Counter(exchange.public_model for exchange in self.exchanges if not exchange.is_waiting)
+        return {model: (running[model], waiting[model]) for model in models}
 
     # -- who asks
 
