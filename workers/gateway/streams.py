@@ -55,6 +55,14 @@ class StreamFilter:
         self.has_error = False
 
     @property
+    def has_first_token(self) -> bool:
+        return True  # engines send nothing before it
+
+    @property
+    def input_tokens(self) -> int | None:
+        return None  # an engine that counts along tells both, and `usage` has it
+
+    @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
         if self._final_usage:

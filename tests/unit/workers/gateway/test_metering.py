@@ -72,7 +72,7 @@ def test_usage_that_an_engine_reports_as_null_or_negative_counts_as_nothing():
 
 
 def test_an_estimate_is_flagged():
-    assert estimated(body_bytes=401, output_tokens=7) == Used(source="estimated", input_tokens=101, output_tokens=7)
+    assert estimated(prompt_bytes=401, output_tokens=7) == Used(source="estimated", input_tokens=101, output_tokens=7)
 
 
 def test_a_record_says_who_what_when_and_how_much():
