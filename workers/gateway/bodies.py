@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from workers.gateway.errors import bad_request
+from workers.gateway.errors import GatewayError, bad_request
 
 _TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 
@@ -114,6 +114,8 @@ def peek(body: bytes) -> Peek:
         found = _decode_peek(body)
     except msgspec.DecodeError as error:
         found = _peek_leniently(body, error)
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(found.model, str) or not found.model:
         raise bad_request("missing_model", "You must provide a model parameter, a string.", "model")
     return found
@@ -125,9 +127,23 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         fields = json.loads(body)
     except ValueError:
         raise bad_request("invalid_json", f"The body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    return Peek(**{name: fields.get(name) for name in Peek.__struct_fields__})
+    found = Peek(**{name: _encodable(fields.get(name)) for name in Peek.__struct_fields__})
+    if isinstance(found.metadata, dict):
+        found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
+    return found
+
+
+def _too_deep() -> GatewayError:
+    return bad_request("invalid_json", "The body is nested too deeply.")
+
+
+def _encodable(value: Any) -> Any:
+    """A text as it can stand in an error, a hash and a record, where half a surrogate pair cannot."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:

@@ -133,10 +133,9 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
-            question = self._resolve(Asked(request, path, noted, grant), settlement)
+            question = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
-            outcome: Outcome = "refused" if error.status in (429, 503) else "rejected"
-            self.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
+            self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
@@ -146,6 +145,16 @@ class Surface:
             rank=grant.rank,
             max_queued=grant.tenant.max_queued_requests,
         )
+
+    def _understand(self, asked: Asked, settlement: Settlement) -> Question:
+        """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
+        try:
+            return self._resolve(asked, settlement)
+        except GatewayError:
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", settlement.request_id)
+            raise errors.internal() from error
 
     def _resolve(self, asked: Asked, settlement: Settlement) -> Question:
         """Public model → version, noted in the settlement."""
@@ -227,6 +236,12 @@ def _require_method(request: HttpRequest, method: str) -> None:
     allowed = (b"GET", b"HEAD") if method == "GET" else (method.encode(),)
     if request.method not in allowed:
         raise errors.method_not_allowed(b", ".join(allowed).decode())
+
+
+def _outcome_of(error: GatewayError) -> Outcome:
+    if error.status in (429, 503):
+        return "refused"
+    return "rejected" if error.status < 500 else "failed"  # noqa: PLR2004 - HTTP
 
 
 def _model_card(route: Route) -> dict[str, str | int]:

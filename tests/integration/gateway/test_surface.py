@@ -130,6 +130,19 @@ async def test_bad_requests_get_an_openai_error_that_says_what_is_wrong(gateway,
     assert error["message"]
 
 
+async def test_text_that_is_no_unicode_is_served_and_recorded(gateway):
+    assert (await gateway.chat(user="\ud800")).status == 200  # as JSON it is an escape, which is allowed
+    [record] = await gateway.wait_for_records(1)
+    assert (record.end_user, record.outcome) == ("?", "completed")
+
+
+async def test_a_fault_of_the_gateway_is_answered_500_and_recorded(gateway, monkeypatch):
+    monkeypatch.setattr("workers.gateway.surface.peek", lambda _: 1 / 0)
+    assert (await gateway.chat()).status == 500
+    [record] = await gateway.wait_for_records(1)
+    assert (record.outcome, record.error_code) == ("failed", "internal_error")
+
+
 async def test_a_405_names_the_method_to_use(gateway):
     assert (await gateway.call("GET", CHAT)).header("allow") == "POST"
 

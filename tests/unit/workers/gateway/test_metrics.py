@@ -1,6 +1,7 @@
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -16,7 +17,7 @@ REPORT = GatewayReport(gateway_id="g1", boot_id="b1", active_generation=7, queue
 PAGE = Path(__file__).parents[4] / "docs/metrics.md"
 
 
-def observed(*changes: dict) -> RequestMetrics:
+def observed(*changes: dict[str, Any]) -> RequestMetrics:
     metrics = RequestMetrics()
     for one in changes or ({},):
         metrics.observe(structs.replace(record(), **one))
