@@ -131,7 +131,10 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    return Peek(**{name: _encodable(fields.get(name)) for name in Peek.__struct_fields__})
+    found = Peek(**{name: _encodable(fields.get(name)) for name in Peek.__struct_fields__})
+    if isinstance(found.metadata, dict):
+        found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
+    return found
 
 
 def _too_deep() -> GatewayError:

@@ -58,6 +58,12 @@ def test_metadata_takes_no_name_of_ours():
     assert tags(b',"metadata":{"x-workflow-id":"mine"}', x_workflow_id=b"w1") == {"x-workflow-id": "w1"}
 
 
+def test_half_a_surrogate_pair_in_metadata_can_stand_in_a_record():
+    body = rb'{"model":"m","metadata":{"a\ud800":"b\ud800","user_id":"u\ud800"}}'
+    assert read_tags({}, peek(body)) == {"a?": "b?", "user_id": "u?"}
+    assert peek(body).end_user == "u?"
+
+
 def test_a_header_in_any_encoding_is_text():
     assert tags(x_workflow_id=b"\xff\xfe") == {"x-workflow-id": "��"}
 
