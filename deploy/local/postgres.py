@@ -8,9 +8,9 @@ the data from the lent account (`_reachable_programs`, `_reachable_home`); a soc
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,14 +160,22 @@ def _reachable_home(home: Path, account: Account) -> Path:
         return link.readlink().parent
     if account.is_ours or account.passes("-x", home):
         return home
-    elsewhere = _SHARED_STATE / f"postgres-{blake2b(str(home).encode(), digest_size=6).hexdigest()}"
-    elsewhere.mkdir(parents=True, exist_ok=True)
+    if link.exists():
+        raise PostgresError(f"{account.name} can no longer reach its data in {home}: open the directories above to it")
+    elsewhere = _new_shared_directory()
     if not account.passes("-x", elsewhere):
-        raise PostgresError(
-            f"{account.name} can reach neither {home} nor {elsewhere}: set TOKENYARD_VAR or run as a user"
-        )
+        elsewhere.rmdir()
+        raise PostgresError(f"{account.name} can reach neither {home} nor {elsewhere}: set TOKENYARD_VAR")
     link.symlink_to(elsewhere / "data")
     return elsewhere
+
+
+def _new_shared_directory() -> Path:
+    """Always a new one: what a deleted checkout of the same path left has a password that is gone."""
+    _SHARED_STATE.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="postgres-", dir=_SHARED_STATE))
+    made.chmod(0o711)
+    return made
 
 
 @cache

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
+import msgspec
 import psycopg
 import redis
 from celery import Celery
 
 from deploy.local import postgres, valkey
+from workers.contracts import layout
+from workers.contracts.desired import DesiredState
+from workers.contracts.endpoints import EndpointList
 
 Probe = Callable[[], Awaitable[bool]]
 _HTTP_TIMEOUT_S = 5
@@ -60,6 +64,21 @@ def has_written(path: Path) -> Probe:
 
     async def answers() -> bool:
         return any(path.parent.glob(f"{path.name}*"))
+
+    return answers
+
+
+def offers_every_engine(node: Path) -> Probe:
+    """Each replica that the node should run is offered to its gateway: it has answered a real request."""
+
+    async def answers() -> bool:
+        try:
+            wanted = msgspec.json.decode((node / layout.DESIRED_FILE).read_bytes(), type=DesiredState)
+            offered = msgspec.json.decode((node / layout.ENDPOINTS_FILE).read_bytes(), type=EndpointList)
+        except (OSError, msgspec.DecodeError):
+            return False
+        ready = {endpoint.endpoint_id for endpoint in offered.endpoints}
+        return bool(wanted.replicas) and all(replica.replica_id in ready for replica in wanted.replicas)
 
     return answers
 

@@ -146,10 +146,12 @@ async def _start_all(supervisor: Supervisor, specs: list[ProcessSpec], show: Sho
 
 
 async def _until_answered(plan: Programme, seed: Seed) -> None:
+    """Every engine that should run is offered, and the public model answers through all of it."""
     key = next(iter(seed.tenants.values())).api_key
     answers = readiness.completes(plan.configuration.gateway_url, model=seed.model, api_key=key)
     try:
         async with asyncio.timeout(_FIRST_ANSWER_LIMIT_S):
+            await readiness.until(readiness.offers_every_engine(plan.layout.node), every_s=_ASK_EVERY_S)
             await readiness.until(answers, every_s=_ASK_EVERY_S)
     except TimeoutError:
         logs_at = plan.layout.logs

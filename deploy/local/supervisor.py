@@ -48,6 +48,7 @@ class Supervisor:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
             with suppress(OSError):
                 pidfiles.erase(self._layout.run, step.name)
         if code != 0:

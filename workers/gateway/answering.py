@@ -1,5 +1,6 @@
 """The answer to one client request: whole, or a stream in the framing that its HTTP version has."""
 
+from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
 from workers.gateway.server import ClientConnection, Headers, HttpRequest
 
@@ -12,20 +13,20 @@ _NOT_DOWNSTREAM = frozenset(
 class ClientAnswer:
     """Each call is one write. `has_begun` tells whether anything has gone out that cannot be taken back."""
 
-    def __init__(
-        self, client: ClientConnection, request: HttpRequest, *, request_id: str, extra_headers: Headers
-    ) -> None:
+    def __init__(self, client: ClientConnection, request: HttpRequest, *, api: API, own_headers: Headers) -> None:
         self._client = client
+        self._api = api
         self._is_http_10 = request.is_http_10
         self._request = request
-        self._own_headers = [(b"x-request-id", request_id.encode()), *extra_headers]
+        self._own_headers = own_headers
         self.has_begun = False
 
     def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
         self._client.respond(status, self._merge(headers), body)
 
     def send_error(self, error: GatewayError) -> None:
-        self._client.respond(error.status, error.headers() + self._own_headers, error.body())
+        headers = self._api.error_headers(error) + self._own_headers
+        self._client.respond(error.status, headers, self._api.error_body(error))
 
     def send_part(self, status: int, headers: Headers, part: bytes) -> None:
         """`status` and `headers` count only for the first part."""

@@ -5,14 +5,14 @@ from msgspec import Struct
 from workers.gateway.bodies import Peek, with_fields
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Engine
+from workers.gateway.forms import with_form_model
+from workers.gateway.paths import EnginePath
 from workers.gateway.server import HttpRequest
-
-STREAMING_PATHS = frozenset((b"/v1/chat/completions", b"/v1/completions"))
 
 # Headers that speak of one connection or of the client's own credentials, or that are ours to set.
 _NOT_UPSTREAM = frozenset(
     b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
-    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id".split()
+    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent".split()
 )
 
 
@@ -20,7 +20,9 @@ class Question(Struct, eq=False):
     """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name."""
 
     request: HttpRequest
+    path: EnginePath
     request_id: str
+    trace_parent: bytes
     peek: Peek
     public_model: str
     served_name: str
@@ -32,7 +34,12 @@ class Question(Struct, eq=False):
     @property
     def needs_usage(self) -> bool:
         """Whether usage comes only if it is asked for."""
-        return self.peek.is_stream and self.request.path in STREAMING_PATHS
+        return self.path.asks_for_usage and self.peek.is_stream
+
+    @property
+    def prompt_bytes(self) -> int:
+        """What an estimate of its tokens may go by; of sound and other files nothing is known."""
+        return 0 if self.path.is_form else len(self.request.body)
 
     def for_engine(self, engine: Engine) -> bytes:
         """The whole HTTP request."""
@@ -41,12 +48,15 @@ class Question(Struct, eq=False):
         target = request.path + b"?" + request.query if request.query else request.path
         lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, engine.pool.authority)]
         lines += [b"%b: %b\r\n" % header for header in request.headers if header[0] not in _NOT_UPSTREAM]
-        lines.append(b"x-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (self.request_id.encode(), len(body)))
+        ours = (self.request_id.encode(), self.trace_parent, len(body))
+        lines.append(b"x-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n" % ours)
         lines.append(body)
         return b"".join(lines)
 
     def _body_for(self, engine: Engine) -> bytes:
         body = self.request.body
-        if self.is_renamed:
+        if self.is_renamed and self.path.is_form:
+            body = with_form_model(body, self.request.header(b"content-type"), self.served_name)
+        elif self.is_renamed:
             body = with_fields(body, {"model": self.served_name})
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body

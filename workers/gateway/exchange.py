@@ -12,17 +12,28 @@ from typing import Protocol
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
+from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
-from workers.gateway.bodies import Answer, read_answer, with_fields
+from workers.gateway.bodies import Answer, with_model
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
-from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
+from workers.gateway.metering import (
+    BYTES_PER_TOKEN,
+    NOTHING,
+    Meter,
+    Settlement,
+    Used,
+    estimated,
+    estimated_from_first,
+    reported,
+)
 from workers.gateway.server import ClientConnection, Headers
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Cancel, Reject
 
+_CHOICE_KEY = b'"finish_reason":'
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
 
@@ -45,13 +56,11 @@ class Exchange:
         *,
         question: Question,
         settlement: Settlement,
-        extra_headers: Headers,
+        own_headers: Headers,
     ) -> None:
         self._owner = owner
         self._client = client
-        self._answer = ClientAnswer(
-            client, question.request, request_id=question.request_id, extra_headers=extra_headers
-        )
+        self._answer = ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers)
         self._question = question
         self._settlement = settlement
         self._scheduled_id: int | None = None
@@ -60,7 +69,7 @@ class Exchange:
         self._connecting: asyncio.Task[None] | None = None
         self._status = 0
         self._headers: Headers = []
-        self._stream: StreamFilter | None = None
+        self._stream: AnswerStream | None = None
         self._pieces: list[bytes] = []
         self._is_settled = False
         self._output_tokens = 0
@@ -73,6 +82,10 @@ class Exchange:
             self, version_id=version_id, tenant_id=tenant_id, rank=rank, max_queued=max_queued
         )
         self._scheduled_id = None if self._is_settled else scheduled_id
+
+    @property
+    def public_model(self) -> str:
+        return self._question.public_model
 
     @property
     def is_waiting(self) -> bool:
@@ -144,18 +157,18 @@ class Exchange:
     def answer_began(self, status: int, headers: Headers) -> None:
         self.last_progress_at = self._owner.monotonic()
         self._status = status
-        self._headers = headers
+        self._headers = [*headers, server_timing(self._settlement, self.last_progress_at)]
         content_type = next((value for name, value in headers if name == b"content-type"), b"")
         if content_type.startswith(b"text/event-stream") and self._engine is not None:
-            self._stream = self._make_filter(self._engine)
+            self._stream = self._open_stream(self._engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
         self.last_progress_at = self._owner.monotonic()
         if self._stream is None:
             self._pieces += pieces
             return
-        self._note_first_token()
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._note_first_token(self._stream)
         if self._stream.is_too_long:
             self.give_up(errors.engine_died())
         elif passed:
@@ -165,7 +178,6 @@ class Exchange:
         self._upstream = None
         self._pieces += pieces
         if self._stream is not None:
-            self._note_first_token()
             self._end_stream(self._stream)
         else:
             self._end_whole()
@@ -217,13 +229,18 @@ class Exchange:
 
     # -- answering
 
-    def _note_first_token(self) -> None:
-        if self._settlement.first_token_at is None:
+    def _note_first_token(self, stream: AnswerStream) -> None:
+        if self._settlement.first_token_at is None and stream.has_first_token:
             self._settlement.first_token_at = self._owner.monotonic()
             if self._scheduled_id is not None and self._stream is not None:
                 self._owner.driver.first_token(self._scheduled_id)
 
-    def _make_filter(self, engine: Engine) -> StreamFilter:
+    def _open_stream(self, engine: Engine) -> AnswerStream:
+        question = self._question
+        rename = (question.served_name, question.public_model) if question.is_renamed else None
+        return question.path.api.open_stream(rename) or self._make_filter(engine, rename)
+
+    def _make_filter(self, engine: Engine, rename: tuple[str, str] | None) -> StreamFilter:
         question = self._question
         peek = question.peek
         dialect = dialect_of(engine.endpoint)
@@ -231,13 +248,14 @@ class Exchange:
             dialect,
             hide_usage=question.needs_usage and dialect.hides_usage_event(peek),
             hide_counts=question.needs_usage and dialect.hides_counts(peek),
-            rename=(question.served_name, question.public_model) if question.is_renamed else None,
+            rename=rename,
             fingerprint=engine.fingerprint,
             choices_per_prompt=peek.choices_per_prompt,
         )
 
-    def _end_stream(self, stream: StreamFilter) -> None:
+    def _end_stream(self, stream: AnswerStream) -> None:
         last = stream.feed(b"".join(self._pieces)) + stream.finish()
+        self._note_first_token(stream)
         if self._engine is not None:
             self._engine.fingerprint = stream.fingerprint
         self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", self._status)
@@ -248,8 +266,8 @@ class Exchange:
         body = b"".join(self._pieces)
         is_answer = self._status < 400  # noqa: PLR2004 - HTTP
         used = self._used_by_whole(body) if is_answer else NOTHING
-        if is_answer and self._question.is_renamed and body.startswith(b"{"):
-            body = with_fields(body, {"model": self._question.public_model})
+        if is_answer and self._question.is_renamed:
+            body = with_model(body, self._question.public_model)
         self._settle(used, _outcome_of(self._status), self._status)
         self._answer.send_whole(self._status, self._headers, body)
         self._leave_schedule(is_failed=self._status >= 500)  # noqa: PLR2004 - HTTP
@@ -262,7 +280,8 @@ class Exchange:
             return
         self._settle(used, outcome, self._status, error.code)
         held = self._stream.finish_whole_events() if self._stream is not None else b""
-        self._answer.end(self._status, self._headers, held + error.stream_event())
+        last_event = self._question.path.api.error_event(error, self._stream)
+        self._answer.end(self._status, self._headers, held + last_event)
 
     def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
         self._settle(used, outcome, error.status, error.code)
@@ -278,6 +297,8 @@ class Exchange:
         dispatched_at = self._settlement.dispatched_at
         if outcome == "completed" and self._engine is not None and dispatched_at is not None:
             self._engine.learn_pace(used.output_tokens, self._owner.monotonic() - dispatched_at)
+        if not self._question.path.is_metered:
+            used = NOTHING
         self._owner.meter.settle(self._settlement, used, outcome, status, error_code)
 
     def _leave_schedule(self, *, is_failed: bool) -> None:
@@ -293,10 +314,14 @@ class Exchange:
             self._owner.driver.withdrawn(request_id)
 
     def _used_by_whole(self, body: bytes) -> Used:
-        answer = read_answer(body)
+        answer = self._question.path.api.read_answer(body)
         self._learn_first_token(answer)
         if answer.usage is None:
             return self._estimate(len(body) // BYTES_PER_TOKEN)
+        choices = body.count(_CHOICE_KEY)
+        if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
+            prompts = choices // self._question.peek.choices_per_prompt
+            return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 
     def _learn_first_token(self, answer: Answer) -> None:
@@ -312,18 +337,29 @@ class Exchange:
             return NOTHING
         if self._stream is not None:
             usage = self._stream.usage
-            return reported(usage) if usage is not None else self._estimate(self._stream.events_with_output)
+            if usage is not None:
+                return reported(usage)
+            return self._estimate(self._stream.events_with_output, self._stream.input_tokens)
         if self._question.peek.is_stream:
             return self._estimate(0)
         asked_at = self._settlement.dispatched_at or self.last_progress_at
         return self._estimate(int(self._engine.tokens_per_s * (self._owner.monotonic() - asked_at)))
 
-    def _estimate(self, output_tokens: int) -> Used:
+    def _estimate(self, output_tokens: int, input_tokens: int | None = None) -> Used:
+        """`input_tokens` where the engine has told at least those."""
         limit = self._question.peek.output_limit
         return estimated(
-            body_bytes=len(self._question.request.body),
+            prompt_bytes=self._question.prompt_bytes,
+            input_tokens=input_tokens,
             output_tokens=output_tokens if limit is None else min(output_tokens, limit),
         )
+
+
+def server_timing(settlement: Settlement, now: float) -> tuple[bytes, bytes]:
+    """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
+    asked_at = settlement.dispatched_at or now
+    times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
+    return b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms
 
 
 def _outcome_of(status: int) -> Outcome:

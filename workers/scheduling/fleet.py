@@ -48,6 +48,13 @@ class Fleet:
         self._open.pop(endpoint.number, None)
         self.index.forget_endpoint(endpoint.number)
 
+    def free_number(self) -> int:
+        """The least that no endpoint has: numbers are positions in bit masks."""
+        number = 0
+        while number in self.endpoints:
+            number += 1
+        return number
+
     def any_usable(self, now: float) -> bool:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 

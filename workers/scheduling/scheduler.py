@@ -136,7 +136,7 @@ class Scheduler:
         pool = self._pool_of(version_id, now)
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            endpoint = EndpointModel(endpoint_id, version_id, self._free_number(pool), max_running, spec)
+            endpoint = EndpointModel(endpoint_id, version_id, pool.fleet.free_number(), max_running, spec)
             self._endpoints[endpoint_id] = endpoint
             endpoint.is_draining = is_draining
             pool.add_endpoint(endpoint, now)
@@ -214,12 +214,6 @@ class Scheduler:
         if pool is None:
             pool = self._pools[version_id] = Pool(self._tuning, self._lengths, self._workflows, now)
         return pool
-
-    def _free_number(self, pool: Pool) -> int:
-        number = 0
-        while number in pool.fleet.endpoints:
-            number += 1
-        return number
 
     def _release(self, ticket: Ticket) -> EndpointModel:
         endpoint = ticket.endpoint

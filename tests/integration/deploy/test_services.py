@@ -1,5 +1,7 @@
 """The embedded Postgres and Valkey, as the stack and the tests run them."""
 
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -52,6 +54,21 @@ def test_an_initdb_cut_short_is_done_again(tmp_path_factory, postgres):
     embedded_postgres.prepare(located)
     assert (located.data / "global" / "pg_control").exists()
     assert not (half_made / "data.unfinished-1").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root lends an account")
+def test_a_closed_directory_above_sends_the_data_elsewhere_and_forgetting_deletes_it(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    first = embedded_postgres.locate(closed / "postgres", password="x")
+    assert not first.data.is_relative_to(closed)
+    assert embedded_postgres.locate(closed / "postgres", password="x").data == first.data
+    shutil.rmtree(closed / "postgres")
+    second = embedded_postgres.locate(closed / "postgres", password="y")
+    assert second.data != first.data, "what a deleted checkout left has another password"
+    embedded_postgres.forget(closed / "postgres")
+    assert not second.data.parent.exists()
+    shutil.rmtree(first.data.parent)
 
 
 def test_valkey_answers_only_with_the_password(valkey):

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.local.accounts import Account
 from deploy.local.configuration import read_configuration
 from deploy.local.credentials import Credentials
 from deploy.local.layout import Layout
-from deploy.local.programme import locate
+from deploy.local.postgres import Postgres
+from deploy.local.programme import Programme
 from deploy.local.seed import Seed
+from deploy.local.valkey import Valkey
 
 pytestmark = pytest.mark.unit
 
@@ -20,6 +23,7 @@ COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 IMAGES_OF_OTHERS = {"postgres", "valkey"}
 CREDENTIALS = Credentials(database_password="d", valkey_password="v", secret_key="s", snapshot_key="k")
+VAR = Path("/var/lib/nowhere")
 SEED = Seed(node_id="n", agent_token="t", model="m", logins=[], tenants={})
 OURS = sorted(set(SERVICES) - IMAGES_OF_OTHERS)
 
@@ -44,9 +48,15 @@ def test_every_module_that_is_run_exists(service):
     assert [module for module in modules if find_spec(module) is None] == []
 
 
-def test_the_processes_have_the_options_of_the_local_stack(tmp_path):
+def test_the_processes_have_the_options_of_the_local_stack():
     """All but addresses, times and places, which differ on purpose."""
-    programme = locate(read_configuration({"TOKENYARD_VAR": str(tmp_path)}, root=ROOT), Layout(tmp_path), CREDENTIALS)
+    programme = Programme(
+        configuration=read_configuration({}, root=ROOT),
+        layout=Layout(VAR),
+        credentials=CREDENTIALS,
+        postgres=Postgres(data=VAR, sockets=VAR, account=Account("nobody", 65534, 65534), password="p"),
+        valkey=Valkey(home=VAR, socket=VAR / "valkey.sock", password="p"),
+    )
     specs = {one.name: one.command for one in (*programme.control_plane(), *programme.node(SEED))}
     for name in ("web", "controller", "beat"):
         assert options(words(name)) == options(specs[name])
