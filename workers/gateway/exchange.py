@@ -18,12 +18,22 @@ from workers.gateway.bodies import Answer, with_model
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
-from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
+from workers.gateway.metering import (
+    BYTES_PER_TOKEN,
+    NOTHING,
+    Meter,
+    Settlement,
+    Used,
+    estimated,
+    estimated_from_first,
+    reported,
+)
 from workers.gateway.server import ClientConnection, Headers
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Reject
 
+_CHOICE_KEY = b'"finish_reason":'
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
 
@@ -299,6 +309,10 @@ class Exchange:
         self._learn_first_token(answer)
         if answer.usage is None:
             return self._estimate(len(body) // BYTES_PER_TOKEN)
+        choices = body.count(_CHOICE_KEY)
+        if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
+            prompts = choices // self._question.peek.choices_per_prompt
+            return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 
     def _learn_first_token(self, answer: Answer) -> None:

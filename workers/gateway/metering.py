@@ -49,6 +49,15 @@ def estimated(*, prompt_bytes: int, output_tokens: int, input_tokens: int | None
     return Used(source="estimated", input_tokens=input_tokens, output_tokens=max(output_tokens, 0))
 
 
+def estimated_from_first(usage: Usage, *, choices: int, prompts: int) -> Used:
+    """Of an engine that reports the first of several choices alone: as if the others were like it."""
+    return Used(
+        source="estimated",
+        input_tokens=max(usage.prompt_tokens or 0, 0) * prompts,
+        output_tokens=max(usage.completion_tokens or 0, 0) * choices,
+    )
+
+
 def cost_pico_usd(used: Used, price: Price) -> int:
     uncached = used.input_tokens - used.cached_input_tokens
     return (

@@ -65,7 +65,8 @@ class StreamFilter:
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        if self._final_usage:
+        has_counted_more = not self._dialect.counts_every_choice and len(self._counts) > 1
+        if self._final_usage and not has_counted_more:
             return decode_usage(self._final_usage)
         return self._dialect.read_counts(self._counts, self._choices_per_prompt) if self._counts else None
 

@@ -162,7 +162,9 @@ class Surface:
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
         settlement.tags = read_tags(asked.noted, found)
-        version = self._choose_version(asked.grant, found, settlement, sticky_id(asked.noted, found))
+        version = self._choose_version(asked, found, settlement)
+        if asked.path.task not in ("", version.task):
+            raise errors.wrong_task(found.model, version.task)
         return Question(
             request=asked.request,
             path=asked.path,
@@ -173,12 +175,12 @@ class Surface:
             served_name=version.served_name,
         )
 
-    def _choose_version(self, grant: Grant, found: Peek, settlement: Settlement, sticky: str) -> Version:
+    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> Version:
         directory = self.directory
-        if directory is None or not directory.may_use(grant, found.model):
+        if directory is None or not directory.may_use(asked.grant, found.model):
             raise errors.model_not_found(found.model)
         settlement.public_model = found.model
-        version = directory.choose_version(found.model, sticky)
+        version = directory.choose_version(found.model, sticky_id(asked.noted, found), self.driver.serves)
         if version is None:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id

@@ -5,6 +5,7 @@ import json
 from contextlib import asynccontextmanager
 
 import anthropic
+import msgspec
 import openai
 import pytest
 
@@ -22,12 +23,13 @@ PRICES = {"input": 150_000, "cached": 75_000, "output": 600_000}
 
 
 @asynccontextmanager
-async def served(tmp_path, *options, served_name="demo-chat"):
-    async with (
-        fake_engine("--served-model-name", served_name, "--max-model-len", "2048", *options) as engine,
-        running_gateway(tmp_path, snapshot_for((served_name, 100, [engine.port]))) as gateway,
-    ):
-        yield engine, gateway
+async def served(tmp_path, *options, served_name="demo-chat", task="generate"):
+    arguments = ("--served-model-name", served_name, "--max-model-len", "2048", "--task", task, *options)
+    async with fake_engine(*arguments) as engine:
+        snapshot = snapshot_for((served_name, 100, [engine.port]))
+        versions = [msgspec.structs.replace(version, task=task) for version in snapshot.versions]
+        async with running_gateway(tmp_path, msgspec.structs.replace(snapshot, versions=versions)) as gateway:
+            yield engine, gateway
 
 
 async def ledger_entry(engine, request_id):
@@ -169,7 +171,7 @@ async def test_counting_is_recorded_and_costs_nothing(tmp_path, path, body):
     ],
 )
 async def test_pooling_is_metered_by_its_input(tmp_path, path, body):
-    async with served(tmp_path, "--task", "embed", served_name="inner") as (engine, gateway):
+    async with served(tmp_path, served_name="inner", task="embed") as (engine, gateway):
         through = await gateway.call("POST", path, {"model": "demo-chat"} | body, headers={"X-Request-Id": "r"})
         alone = await call(engine.port, "POST", path, {"model": "inner"} | body, {"X-Request-Id": "r"})
         [record] = gateway.records()
