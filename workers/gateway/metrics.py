@@ -1,7 +1,7 @@
 """Counts of settled requests, kept in lists of numbers; docs/metrics.md lists every name that is made of them.
 
-`observe` runs on the gateway's loop, once per request, and adds in line: calls would double its price. `render` on the admin port's thread, where a number may be one
-request newer than the next, which a scrape cannot tell.
+`observe` runs on the gateway's loop, once per request, and adds in line: calls would double its price. `render` runs on
+the admin port's thread, where a number may be one request newer than the next, which a scrape cannot tell.
 """
 
 from bisect import bisect_left
