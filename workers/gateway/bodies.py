@@ -39,6 +39,8 @@ class Peek(Struct):
     @property
     def end_user(self) -> str:
         """OpenAI's fields, or Anthropic's `metadata.user_id`."""
+        if not (self.safety_identifier or self.user or self.metadata):
+            return ""
         in_metadata = self.metadata.get("user_id") if isinstance(self.metadata, dict) else None
         named = (self.safety_identifier, self.user, in_metadata)
         return next((name for name in named if isinstance(name, str) and name), "")[:256]

@@ -11,12 +11,13 @@ MAX_METADATA = 16
 MAX_NAME = 64
 MAX_VALUE = 512
 
-_TAG_HEADERS = (b"x-gateway-inference-objective", b"x-gateway-inference-fairness-id", b"x-workflow-id")
-_STICKY_HEADERS = (b"x-workflow-id", b"x-session-id")
-_NOTED = frozenset((*_TAG_HEADERS, *_STICKY_HEADERS, b"x-request-id", b"traceparent", b"content-type"))
+NO_TAGS: dict[str, str] = {}
+
+_TAG_HEADERS = frozenset((b"x-gateway-inference-objective", b"x-gateway-inference-fairness-id", b"x-workflow-id"))
+_NOTED = _TAG_HEADERS | {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-_NEITHER_ZERO = 1 << 64 | 1
+_MADE_ID = re.compile(rb"(?=.*[1-9a-f])[0-9a-f]{16}(?=.*[1-9a-f])[0-9a-f]{16}")
 _TAG_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key")
 
 
@@ -27,6 +28,9 @@ def note_headers(headers: Headers) -> dict[bytes, bytes]:
 
 def read_tags(noted: dict[bytes, bytes], found: Peek) -> dict[str, str]:
     """Under the names that the client used; its metadata comes first, and gives way where a name is taken."""
+    has_fields = found.metadata or found.service_tier or found.safety_identifier or found.prompt_cache_key
+    if not has_fields and _TAG_HEADERS.isdisjoint(noted):
+        return NO_TAGS  # as most requests
     tags = _metadata_tags(found.metadata) if found.metadata is not None else {}
     for name in _TAG_HEADERS:
         if name in noted:
@@ -48,18 +52,24 @@ def _metadata_tags(metadata: object) -> dict[str, str]:
 
 def sticky_id(noted: dict[bytes, bytes], found: Peek) -> str:
     """What must stay on one version: a workflow or session before a user; nothing without a name."""
-    for name in _STICKY_HEADERS:
-        value = noted.get(name)
-        if value:
-            return value.decode("utf-8", "replace")
+    named = noted.get(b"x-workflow-id") or noted.get(b"x-session-id")
+    if named:
+        return named.decode("utf-8", "replace")
+    if not (found.prompt_cache_key or found.safety_identifier or found.user):
+        return ""
     given = (found.prompt_cache_key, found.safety_identifier, found.user)
     return next((value for value in given if isinstance(value, str) and value), "")
 
 
-def trace_parent(noted: dict[bytes, bytes], random_bits: Callable[[int], int]) -> bytes:
-    """The client's own, or a new one, marked as sampled so that the engine decides as if it were asked directly."""
+def trace_parent(noted: dict[bytes, bytes], request_id: str, random_bits: Callable[[int], int]) -> bytes:
+    """The client's own, or a new one, marked as sampled so that the engine decides as if it were asked directly.
+
+    A request id that we made is the new trace's id, so that one finds the other.
+    """
     given = noted.get(b"traceparent")
     if given is not None and _TRACEPARENT.fullmatch(given):
         return given
-    ids = b"%048x" % (random_bits(192) | _NEITHER_ZERO)
-    return b"00-%b-%b-01" % (ids[:32], ids[32:])
+    trace_id = request_id.encode()
+    if not _MADE_ID.fullmatch(trace_id):
+        trace_id = b"%032x" % (random_bits(128) | 1 << 64 | 1)
+    return b"00-%b-%b-01" % (trace_id, trace_id[16:])

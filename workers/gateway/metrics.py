@@ -1,7 +1,7 @@
 """Counts of settled requests, kept in lists of numbers; docs/metrics.md lists every name that is made of them.
 
-`observe` runs on the gateway's loop, once per request; `render` on the admin port's thread, where a number may be one
-request newer than the next, which a scrape cannot tell.
+`observe` runs on the gateway's loop, once per request, and adds in line: calls would double its price. `render` runs on
+the admin port's thread, where a number may be one request newer than the next, which a scrape cannot tell.
 """
 
 from bisect import bisect_left
@@ -48,11 +48,6 @@ class Histogram(Struct, eq=False):
         return cls(first.bounds, counts, total)
 
 
-def _add(histogram: Histogram, value: float) -> None:
-    histogram.counts[bisect_left(histogram.bounds, value)] += 1
-    histogram.total += value
-
-
 def _histogram(bounds: tuple[int, ...]) -> Histogram:
     return field(default_factory=lambda: Histogram.over(bounds))
 
@@ -92,11 +87,14 @@ class RequestMetrics:
         key = (record.public_model, record.service_class, record.path)
         series = self.series.get(key) or self._open(key)
         series.outcomes[_OUTCOME_SLOTS[record.outcome] + min(record.status // 100, _STATUS_GROUPS - 1)] += 1
-        _add(series.duration_ms, record.total_ms)
-        if record.queue_ms is not None:
-            _add(series.queue_ms, record.queue_ms)
-        if record.ttft_ms is not None:
-            _add_token_times(series, record, record.ttft_ms)
+        total_ms, queue_ms, ttft_ms = record.total_ms, record.queue_ms, record.ttft_ms
+        series.duration_ms.counts[bisect_left(DURATION_MS, total_ms)] += 1
+        series.duration_ms.total += total_ms
+        if queue_ms is not None:
+            series.queue_ms.counts[bisect_left(QUEUE_MS, queue_ms)] += 1
+            series.queue_ms.total += queue_ms
+        if ttft_ms is not None:
+            _add_token_times(series, record, ttft_ms)
         if record.usage_source != "none":
             _add_tokens(series, record)
 
@@ -111,14 +109,20 @@ class RequestMetrics:
 
 
 def _add_token_times(series: Series, record: UsageRecord, ttft_ms: float) -> None:
-    _add(series.ttft_ms, ttft_ms)
+    series.ttft_ms.counts[bisect_left(TTFT_MS, ttft_ms)] += 1
+    series.ttft_ms.total += ttft_ms
     if record.output_tokens > 1:
-        _add(series.tpot_ms, (record.total_ms - ttft_ms) / (record.output_tokens - 1))
+        tpot_ms = (record.total_ms - ttft_ms) / (record.output_tokens - 1)
+        series.tpot_ms.counts[bisect_left(TPOT_MS, tpot_ms)] += 1
+        series.tpot_ms.total += tpot_ms
 
 
 def _add_tokens(series: Series, record: UsageRecord) -> None:
-    _add(series.input_tokens, record.input_tokens)
-    _add(series.output_tokens, record.output_tokens)
+    tokens_in, tokens_out = record.input_tokens, record.output_tokens
+    series.input_tokens.counts[bisect_left(TOKENS, tokens_in)] += 1
+    series.input_tokens.total += tokens_in
+    series.output_tokens.counts[bisect_left(TOKENS, tokens_out)] += 1
+    series.output_tokens.total += tokens_out
     series.cached_input_tokens += record.cached_input_tokens
     series.reasoning_tokens += record.reasoning_tokens
     series.estimated += record.usage_source == "estimated"

@@ -169,7 +169,7 @@ class Surface:
             request=asked.request,
             path=asked.path,
             request_id=settlement.request_id,
-            trace_parent=trace_parent(asked.noted, self._randomness.getrandbits),
+            trace_parent=trace_parent(asked.noted, settlement.request_id, self._randomness.getrandbits),
             peek=found,
             public_model=found.model,
             served_name=version.served_name,

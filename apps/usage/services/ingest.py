@@ -124,7 +124,7 @@ def _row_of(record: UsageRecord, prices: Sequence[DatedPrice]) -> dict[str, Any]
         "replica_id": record.endpoint_id or None,
         "cost_usd": format(usd_from_pico(record.cost_pico_usd), "f"),
         "is_cost_mismatch": record.cost_pico_usd != cost_pico_usd(record, price_at(prices, arrived_at)),
-        "tags": {_text(name, 64): _text(value, 256) for name, value in record.tags.items()},
+        "tags": {_text(name, 64): _text(value, 512) for name, value in record.tags.items()},
         **{name: getattr(record, name) or None for name in _OPTIONAL_IDS},
         **{name: _text(getattr(record, name), limit) for name, limit in _TEXT_LIMITS.items()},
     }

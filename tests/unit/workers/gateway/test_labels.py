@@ -15,9 +15,9 @@ def tags(fields=b"", **headers):
     return read_tags(noted, peek(b'{"model":"m"%b}' % fields))
 
 
-def new_trace(given):
+def new_trace(given, request_id="mine"):
     noted = {} if given is None else {b"traceparent": given}
-    return trace_parent(noted, random.Random(7).getrandbits)  # noqa: S311 - a test
+    return trace_parent(noted, request_id, random.Random(7).getrandbits)  # noqa: S311 - a test
 
 
 def test_without_labels_there_are_no_tags():
@@ -89,6 +89,16 @@ def test_without_a_sound_trace_a_new_one_begins(given):
     made = new_trace(given)
     assert made != given
     assert new_trace(made) == made
+
+
+def test_a_new_trace_has_the_id_of_the_request_when_that_is_ours():
+    made = "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert new_trace(None, made) == b"00-4bf92f3577b34da6a3ce929d0e0e4736-a3ce929d0e0e4736-01"
+
+
+@pytest.mark.parametrize("unfit", ["0" * 32, "0" * 31 + "1" + "0", "F" * 32, "4bf92f3577b34da60000000000000000"])
+def test_a_request_id_that_cannot_be_a_traces_is_not_made_one(unfit):
+    assert unfit.encode() not in new_trace(None, unfit)
 
 
 def test_a_workflow_stays_together_before_a_session_before_a_user():
