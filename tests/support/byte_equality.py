@@ -80,7 +80,6 @@ VLLM_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "tokenize with texts": ("tokenize", {"return_token_strs": True}),
     "tokenize nothing": ("tokenize", {"prompt": None}),
     "detokenize": ("detokenize", {}),
-    "rerank with a model that cannot": ("rerank", {"query": "a", "documents": ["b"]}),
 }
 
 

@@ -86,6 +86,12 @@ def snapshot_for(*versions: tuple[str, int, Sequence[int]], **changes: Any) -> S
     return msgspec.structs.replace(built, **changes)
 
 
+def with_task(snapshot: Snapshot, task: str) -> Snapshot:
+    """The same with models that do this."""
+    versions = [msgspec.structs.replace(version, task=task) for version in snapshot.versions]
+    return msgspec.structs.replace(snapshot, versions=versions)
+
+
 @asynccontextmanager
 async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) -> AsyncIterator[RunningGateway]:
     """Stops with the block, and fails if any request is left without its end."""

@@ -5,13 +5,20 @@ import json
 from contextlib import asynccontextmanager
 
 import anthropic
-import msgspec
 import openai
 import pytest
 
 from tests.support.byte_equality import without_varying
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import KEYS, authorised, message_body, response_body, running_gateway, snapshot_for
+from tests.support.gateways import (
+    KEYS,
+    authorised,
+    message_body,
+    response_body,
+    running_gateway,
+    snapshot_for,
+    with_task,
+)
 from tests.support.raw_http import call, exchange, request_bytes
 
 pytestmark = pytest.mark.integration
@@ -26,9 +33,8 @@ PRICES = {"input": 150_000, "cached": 75_000, "output": 600_000}
 async def served(tmp_path, *options, served_name="demo-chat", task="generate"):
     arguments = ("--served-model-name", served_name, "--max-model-len", "2048", "--task", task, *options)
     async with fake_engine(*arguments) as engine:
-        snapshot = snapshot_for((served_name, 100, [engine.port]))
-        versions = [msgspec.structs.replace(version, task=task) for version in snapshot.versions]
-        async with running_gateway(tmp_path, msgspec.structs.replace(snapshot, versions=versions)) as gateway:
+        snapshot = with_task(snapshot_for((served_name, 100, [engine.port])), task)
+        async with running_gateway(tmp_path, snapshot) as gateway:
             yield engine, gateway
 
 
