@@ -22,6 +22,7 @@ from workers.gateway.metering import Meter
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
+from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool, UpstreamConnection
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
@@ -59,9 +60,10 @@ class PythonPath:
             keys={"gold": wire.API_KEY},
             now=time.time(),
         )
+        self._turn = Turn(Spool(spool, "boot"), lambda _end: None)
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic)
         meter = Meter(
-            Spool(spool, "boot"),
+            self._turn,
             gateway_id="g",
             boot_id="boot",
             node_id="n",
@@ -93,6 +95,7 @@ class PythonPath:
         assert self.engine is not None  # noqa: S101 - for the type
         for part in answer:
             self.engine.data_received(part)
+        self._turn.end()
 
 
 def best_us(round_of: Callable[[], None], per_round: int, rounds: int) -> float:

@@ -4,6 +4,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,7 +12,6 @@ from workers.contracts.ids import uuid7
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord, UsageSource
 from workers.gateway.bodies import Usage
-from workers.gateway.spool import Spool
 
 # English text in current tokenizers; only for requests whose engine did not get to say.
 BYTES_PER_TOKEN = 4
@@ -79,12 +79,19 @@ class Settlement(Struct, kw_only=True):
     attempts: int = 0
 
 
+class Records(Protocol):
+    """Where records go: `append` takes one, `then` calls back when all that it was given are written."""
+
+    def append(self, record: UsageRecord) -> None: ...
+    def then(self, send: Callable[[], None]) -> None: ...
+
+
 class Meter:
     """Turns settlements into records, in the spool and in the running totals."""
 
     def __init__(
         self,
-        spool: Spool,
+        records: Records,
         *,
         gateway_id: str,
         boot_id: str,
@@ -93,7 +100,7 @@ class Meter:
         unix_time: Callable[[], float],
         randomness: random.Random,
     ) -> None:
-        self._spool = spool
+        self._records = records
         self._gateway_id = gateway_id
         self._boot_id = boot_id
         self._node_id = node_id
@@ -109,11 +116,15 @@ class Meter:
         self.output_tokens_total = 0
 
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
-        """Called exactly once per request, before the last byte of its answer is written."""
+        """Called exactly once per request; the last byte of its answer is sent by way of `then`."""
         now = self._monotonic()
         record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
-        self._spool.append(record)
+        self._records.append(record)
         self._count(record, now)
+
+    def then(self, send: Callable[[], None]) -> None:
+        """Calls `send` when the records of all that was settled so far are written."""
+        self._records.then(send)
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""

@@ -25,6 +25,7 @@ from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
+from workers.gateway.turns import Turn
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -63,8 +64,9 @@ class GatewayService:
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         self._spool = Spool(config.spool, self.boot_id)
+        self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self._meter = Meter(
-            self._spool,
+            self._turn,
             gateway_id=config.gateway_id,
             boot_id=self.boot_id,
             node_id=config.node_id,
@@ -106,6 +108,7 @@ class GatewayService:
         for task in periodic:
             task.cancel()
         self._driver.close_connections()
+        self._turn.end()
         self._each_second()
         self._spool.close()
 

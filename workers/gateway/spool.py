@@ -4,8 +4,10 @@
 for which `sync` is called once a second. Format and division of labour with the agent: workers/contracts/spool.py.
 """
 
+import errno
 import os
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,15 +40,17 @@ class Spool:
     def is_accepting(self) -> bool:
         return not self._waiting
 
-    def append(self, record: UsageRecord) -> None:
-        line = self._encode(record) + b"\n"
-        if self._waiting or not self._write(record.sequence, line):
-            self._waiting.append((record.sequence, line))
+    def append_all(self, records: Sequence[UsageRecord]) -> None:
+        """In one write. Sequences follow each other."""
+        was_accepting = self.is_accepting
+        self._waiting += [(record.sequence, self._encode(record) + b"\n") for record in records]
+        if was_accepting:
+            self.retry()
 
     def retry(self) -> None:
-        """Once a second: writes what the disk refused before."""
-        while self._waiting and self._write(*self._waiting[0]):
-            self._waiting.popleft()
+        """Writes what waits; once a second, that is what the disk refused before."""
+        while self._waiting and self._write(list(self._waiting)):
+            pass
 
     def sync(self) -> None:
         if self._fd >= 0:
@@ -57,19 +61,29 @@ class Spool:
         self.sync()
         self._close_segment()
 
-    def _write(self, sequence: int, line: bytes) -> bool:
+    def _write(self, lines: list[tuple[int, bytes]]) -> bool:
+        """Writes as many of the waiting lines as the segment takes; False when the disk refused."""
         try:
             if self._fd < 0 or self._in_segment >= SEGMENT_RECORDS:
-                self._open_segment(sequence)
-            _write_all(self._fd, line)
+                self._open_segment(lines[0][0])
+            room = SEGMENT_RECORDS - self._in_segment
+            chunk = b"".join([line for _, line in lines[:room]])
+            written = chunk[: os.write(self._fd, chunk)]
+            self._note_written(written.count(b"\n"))
+            if len(written) < len(chunk):
+                raise OSError(errno.ENOSPC, f"wrote {len(written)} of {len(chunk)} bytes")
         except OSError as error:
             self.error = f"usage spool: {error}"
             self._close_segment()  # a torn line may only stand at the end of a segment
             return False
-        self._in_segment += 1
-        self.written += 1
         self.error = ""
         return True
+
+    def _note_written(self, records: int) -> None:
+        for _ in range(records):
+            self._waiting.popleft()
+        self._in_segment += records
+        self.written += records
 
     def _open_segment(self, sequence: int) -> None:
         self._close_segment()
@@ -82,9 +96,3 @@ class Spool:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
-
-
-def _write_all(fd: int, line: bytes) -> None:
-    written = os.write(fd, line)
-    if written < len(line):
-        raise OSError(f"wrote {written} of {len(line)} bytes")

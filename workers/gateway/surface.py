@@ -3,6 +3,7 @@
 import logging
 import random
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -16,7 +17,8 @@ from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.metering import NOTHING, Meter, Settlement
-from workers.gateway.server import ClientConnection, Headers, HttpRequest
+from workers.gateway.heads import Headers
+from workers.gateway.server import ClientConnection, HttpRequest
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +100,8 @@ class Surface:
         except GatewayError as error:
             outcome: Outcome = "refused" if error.status in (429, 503) else "rejected"
             self.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
-            error_headers = [*error.headers(), (b"x-request-id", settlement.request_id.encode())]
-            client.respond(error.status, error_headers + extra_headers, error.body())
+            error_headers = [*error.headers(), (b"x-request-id", settlement.request_id.encode()), *extra_headers]
+            self.meter.then(partial(client.respond, error.status, error_headers, error.body()))
 
     def _begin_exchange(
         self,
