@@ -29,13 +29,18 @@ class Peek(Struct):
     def is_stream(self) -> bool:
         """As vLLM's pydantic reads it: true, 1 and words for yes."""
         value = self.stream
+        if value is None:
+            return False
         if isinstance(value, str):
             return value.lower() in _TRUE_WORDS
         return value is True or value == 1
 
     @property
     def end_user(self) -> str:
-        return next((v for v in (self.safety_identifier, self.user) if isinstance(v, str) and v), "")[:256]
+        for given in (self.safety_identifier, self.user):
+            if given and isinstance(given, str):
+                return given[:256]
+        return ""
 
     @property
     def choices_per_prompt(self) -> int:

@@ -32,14 +32,21 @@ NOTHING = Used()
 
 def reported(usage: Usage) -> Used:
     """As the engine said; a cached count above the input (seen in engines' bugs) is cut to it."""
-    input_tokens = max(usage.prompt_tokens or 0, 0)
+    input_tokens = _at_least_0(usage.prompt_tokens)
+    output_tokens = _at_least_0(usage.completion_tokens)
+    if usage.prompt_tokens_details is None and usage.completion_tokens_details is None:
+        return Used(source="engine", input_tokens=input_tokens, output_tokens=output_tokens)
     return Used(
         source="engine",
         input_tokens=input_tokens,
-        cached_input_tokens=min(max(usage.cached_tokens, 0), input_tokens),
-        output_tokens=max(usage.completion_tokens or 0, 0),
-        reasoning_tokens=max(usage.reasoning_tokens, 0),
+        cached_input_tokens=min(_at_least_0(usage.cached_tokens), input_tokens),
+        output_tokens=output_tokens,
+        reasoning_tokens=_at_least_0(usage.reasoning_tokens),
     )
+
+
+def _at_least_0(tokens: int | None) -> int:
+    return tokens if tokens is not None and tokens > 0 else 0
 
 
 def estimated(*, body_bytes: int, output_tokens: int) -> Used:

@@ -101,6 +101,7 @@ class GatewayService:
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
             asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
             asyncio.create_task(_repeat(1.0, self._each_second)),
+            asyncio.create_task(self._sync_each_second()),
         ]
         await stop.wait()
         server.close()
@@ -135,13 +136,21 @@ class GatewayService:
 
     def _each_second(self) -> None:
         self._spool.retry()
-        self._spool.sync()
         if self._surface.stop_reason is None or self._surface.stop_reason.code == "spool_unavailable":
             self._surface.stop_reason = None if self._spool.is_accepting else errors.spool_unavailable()
         self._sweep()
         self.report = self._build_report()
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+
+    async def _sync_each_second(self) -> None:
+        """A disk may take its time, and streams must not wait for it."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                await asyncio.to_thread(self._spool.begin_sync())
+            except OSError:
+                logger.exception("the usage spool could not be synced")
 
     def _sweep(self) -> None:
         now = time.monotonic()

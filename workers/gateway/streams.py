@@ -74,10 +74,7 @@ class StreamFilter:
             self._tail = chunk
             return b""
         self._tail = chunk[end + 2 :]
-        events = chunk[: end + 2] if self._tail else chunk
-        is_one_counted = self._dialect.count_key in events and chunk.find(_END) == end
-        passed = None if is_one_counted else self._pass_regular(events)
-        return b"".join([self._pass(event) for event in events[:-2].split(_END)]) if passed is None else passed
+        return self._pass_all(chunk[: end + 2] if self._tail else chunk)
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
@@ -94,18 +91,24 @@ class StreamFilter:
     def is_too_long(self) -> bool:
         return len(self._tail) > MAX_EVENT_BYTES
 
-    def _pass_regular(self, events: bytes) -> bytes | None:
-        """Does at once what `_pass` does event by event, if they only bring output, as nearly all do. None if not."""
-        if self._held or self._rename or _NO_CHOICES in events or _ERROR in events:
-            return None
-        pieces = events.split(self._dialect.count_key)
-        is_counted = len(pieces) > 1
-        if (self._hide_usage or is_counted) and _FINISH in events:
-            return None
+    def _pass_all(self, events: bytes) -> bytes:
+        regular_bytes = 0 if self._held or self._rename else _regular_bytes(events)
+        if regular_bytes == len(events):
+            return self._pass_regular(events)
+        passed = self._pass_regular(events[:regular_bytes]) if regular_bytes else b""
+        return passed + self._pass_each(events[regular_bytes:])
+
+    def _pass_each(self, events: bytes) -> bytes:
+        return b"".join([self._pass(event) for event in events[:-2].split(_END)])
+
+    def _pass_regular(self, events: bytes) -> bytes:
+        """Does at once what `_pass` does event by event."""
         brought = events.count(_NEXT_EVENT) + events.startswith(_EVENT)
-        if is_counted:
-            if not brought == events.count(_FIRST_CHOICE) == len(pieces) - 1 or _ANOTHER_CHOICE in events:
-                return None
+        if self._dialect.count_key in events:
+            pieces = events.split(self._dialect.count_key)
+            is_plain = 1 < brought == events.count(_FIRST_CHOICE) == len(pieces) - 1
+            if not is_plain or _ANOTHER_CHOICE in events:
+                return self._pass_each(events)
             events = self._pass_counts(events, pieces)
         self.events_with_output += brought - events.count(_ROLE_DELTA) - events.count(_WITHOUT_OUTPUT_END)
         return events
@@ -189,6 +192,16 @@ def add_usage(by_choice: dict[bytes, bytes], choices_per_prompt: int) -> Usage |
         inputs[int(index) // choices_per_prompt] = usage.prompt_tokens or 0
         output_tokens += usage.completion_tokens or 0
     return Usage(prompt_tokens=sum(inputs.values()), completion_tokens=output_tokens)
+
+
+def _regular_bytes(events: bytes) -> int:
+    """How many of the bytes are events that only bring output, as nearly all do."""
+    end = len(events)
+    for mark in (_FINISH, _NO_CHOICES, _ERROR):
+        at = events.find(mark, 0, end)
+        if at >= 0:
+            end = events.rfind(_END, 0, at) + len(_END) if _END in events[:at] else 0
+    return end
 
 
 def _choice_index(event: bytes) -> bytes:

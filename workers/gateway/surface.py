@@ -63,11 +63,12 @@ class Surface:
 
     def _route(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
         path = request.path
-        if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
+        if path in ENGINE_PATHS and request.method == b"POST":
+            self._ask_engine(client, request, extra_headers)
+        elif request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
             client.respond(200, _preflight_headers(request) + extra_headers, b"")
         elif path in ENGINE_PATHS:
-            _require_method(request, "POST")
-            self._ask_engine(client, request, extra_headers)
+            raise errors.method_not_allowed("POST")
         elif path == _MODELS or path.startswith(_MODELS + b"/"):
             _require_method(request, "GET")
             body = self._models(self._authenticate(request), path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
@@ -204,8 +205,10 @@ def _sticky_id(request: HttpRequest, found: Peek) -> str:
         value = request.header(name)
         if value:
             return value.decode("utf-8", "replace")
-    given = (found.prompt_cache_key, found.safety_identifier, found.user)
-    return next((value for value in given if isinstance(value, str) and value), "")
+    for given in (found.prompt_cache_key, found.safety_identifier, found.user):
+        if given and isinstance(given, str):
+            return given
+    return ""
 
 
 def _model_card(route: Route) -> dict[str, str | int]:
