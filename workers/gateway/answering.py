@@ -26,7 +26,7 @@ class ClientAnswer:
 
     def send_part(self, head: AnswerHead, part: bytes) -> None:
         """`head` counts only for the first part."""
-        framed = self._framed(part)
+        framed = part if self._is_http_10 else b"%x\r\n%b\r\n" % (len(part), part)
         self._client.transport.write(framed if self.has_begun else self._begin(head) + framed)
 
     def end(self, head: AnswerHead, last_part: bytes) -> None:

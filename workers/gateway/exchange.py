@@ -169,12 +169,13 @@ class Exchange:
         if self._stream is None:
             self._pieces += pieces
             return
-        self._note_first_token()
+        if self._settlement.first_token_at is None:
+            self._settlement.first_token_at = self.last_progress_at
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if self._stream.is_too_long:
-            self.give_up(errors.engine_died())
-        elif passed and self._head is not None:
+        if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
+        elif self._stream.is_too_long:
+            self.give_up(errors.engine_died())
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None

@@ -74,7 +74,9 @@ class StreamFilter:
             self._tail = chunk
             return b""
         self._tail = chunk[end + 2 :]
-        return self._pass_all(chunk[: end + 2] if self._tail else chunk)
+        if chunk.find(_END) == end:
+            return self._pass(chunk[:end])
+        return self._pass_all(chunk[: end + 2])
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
@@ -106,8 +108,8 @@ class StreamFilter:
         brought = events.count(_NEXT_EVENT) + events.startswith(_EVENT)
         if self._dialect.count_key in events:
             pieces = events.split(self._dialect.count_key)
-            is_plain = 1 < brought == events.count(_FIRST_CHOICE) == len(pieces) - 1
-            if not is_plain or _ANOTHER_CHOICE in events:
+            is_of_one_choice = events.count(_FIRST_CHOICE) == brought and _ANOTHER_CHOICE not in events
+            if not is_of_one_choice or len(pieces) - 1 > brought:
                 return self._pass_each(events)
             events = self._pass_counts(events, pieces)
         self.events_with_output += brought - events.count(_ROLE_DELTA) - events.count(_WITHOUT_OUTPUT_END)
