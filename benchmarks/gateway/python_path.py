@@ -61,7 +61,7 @@ class PythonPath:
             now=time.time(),
         )
         self._turn = Turn(Spool(spool, "boot"), lambda _end: None)
-        driver = Driver(Scheduler(SchedulerConfig()), time.monotonic)
+        driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
             gateway_id="g",
@@ -76,7 +76,7 @@ class PythonPath:
         )
         surface.directory = Directory(snapshot)
         driver.set_endpoints(snapshot.endpoints)
-        self.client = ClientConnection(surface.handle, set())
+        self.client = ClientConnection(surface.handle, set(), self._turn)
         self.client_side = SilentTransport()
         self.client.connection_made(cast("Any", self.client_side))
         self.engine: UpstreamConnection | None = None
@@ -92,10 +92,11 @@ class PythonPath:
 
     def exchange(self, request: bytes, answer: list[bytes]) -> None:
         self.client.data_received(request)
+        self._turn.end()
         assert self.engine is not None  # noqa: S101 - for the type
         for part in answer:
             self.engine.data_received(part)
-        self._turn.end()
+            self._turn.end()
 
 
 def best_us(round_of: Callable[[], None], per_round: int, rounds: int) -> float:

@@ -27,14 +27,12 @@ class ClientAnswer:
     def send_part(self, head: AnswerHead, part: bytes) -> None:
         """`head` counts only for the first part."""
         framed = part if self._is_http_10 else b"%x\r\n%b\r\n" % (len(part), part)
-        self._client.transport.write(framed if self.has_begun else self._begin(head) + framed)
+        self._client.write(framed if self.has_begun else self._begin(head) + framed)
 
     def end(self, head: AnswerHead, last_part: bytes) -> None:
-        if self._client.is_gone:
-            return
         end_mark = b"" if self._is_http_10 else b"0\r\n\r\n"
         begin = b"" if self.has_begun else self._begin(head)
-        self._client.transport.write(begin + self._framed(last_part) + end_mark)
+        self._client.write(begin + self._framed(last_part) + end_mark)
         self._client.response_done()
 
     def _begin(self, head: AnswerHead) -> bytes:

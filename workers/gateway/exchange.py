@@ -7,7 +7,6 @@ waiting ──dispatched──▶ asking ──head──▶ answering ──end
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 from workers.contracts.usage import Outcome
@@ -258,11 +257,8 @@ class Exchange:
         if self._engine is not None:
             self._engine.fingerprint = stream.fingerprint
         self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", head.status)
-        self._owner.meter.then(partial(self._send_end, head, last, is_failed=stream.has_error))
-
-    def _send_end(self, head: AnswerHead, last: bytes, *, is_failed: bool) -> None:
         self._answer.end(head, last)
-        self._leave_schedule(is_failed=is_failed)
+        self._leave_schedule(is_failed=stream.has_error)
 
     def _end_whole(self, head: AnswerHead, body: bytes) -> None:
         is_answer = head.status < 400  # noqa: PLR2004 - HTTP
@@ -270,9 +266,6 @@ class Exchange:
         if is_answer and self._question.is_renamed and body.startswith(b"{"):
             body = with_fields(body, {"model": self._question.public_model})
         self._settle(used, _outcome_of(head.status), head.status)
-        self._owner.meter.then(partial(self._send_whole, head, body))
-
-    def _send_whole(self, head: AnswerHead, body: bytes) -> None:
         self._answer.send_whole(head, body)
         self._leave_schedule(is_failed=head.status >= 500)  # noqa: PLR2004 - HTTP
 
@@ -284,11 +277,11 @@ class Exchange:
             return
         self._settle(used, outcome, self._status, error.code)
         held = self._stream.finish_whole_events() if self._stream is not None else b""
-        self._owner.meter.then(partial(self._answer.end, self._head, held + error.stream_event()))
+        self._answer.end(self._head, held + error.stream_event())
 
     def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
         self._settle(used, outcome, error.status, error.code)
-        self._owner.meter.then(partial(self._answer.send_error, error))
+        self._answer.send_error(error)
 
     # -- settling
 

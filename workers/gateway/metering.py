@@ -87,10 +87,7 @@ class Settlement(Struct, kw_only=True):
 
 
 class Records(Protocol):
-    """Where records go: `append` takes one, `then` calls back when all that it was given are written."""
-
     def append(self, record: UsageRecord) -> None: ...
-    def then(self, send: Callable[[], None]) -> None: ...
 
 
 class Meter:
@@ -123,15 +120,11 @@ class Meter:
         self.output_tokens_total = 0
 
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
-        """Called exactly once per request; the last byte of its answer is sent by way of `then`."""
+        """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
         record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
         self._records.append(record)
         self._count(record, now)
-
-    def then(self, send: Callable[[], None]) -> None:
-        """Calls `send` when the records of all that was settled so far are written."""
-        self._records.then(send)
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""

@@ -10,6 +10,7 @@ import httptools
 from msgspec import Struct
 
 from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, header_lines, request_head
+from workers.gateway.turns import Turn
 
 MAX_URL_BYTES = 8 * 1024
 MAX_HEADER_BYTES = 64 * 1024
@@ -73,6 +74,7 @@ class ClientConnection(asyncio.Protocol):
         "_loop",
         "_message_began_at",
         "_parser",
+        "_turn",
         "_url",
         "_waiting",
         "current",
@@ -85,10 +87,14 @@ class ClientConnection(asyncio.Protocol):
     )
 
     def __init__(
-        self, handle: Callable[["ClientConnection", HttpRequest], None], connections: set["ClientConnection"]
+        self,
+        handle: Callable[["ClientConnection", HttpRequest], None],
+        connections: set["ClientConnection"],
+        turn: Turn,
     ) -> None:
         self._handle = handle
         self._connections = connections
+        self._turn = turn
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[HttpRequest] = deque()
@@ -180,7 +186,7 @@ class ClientConnection(asyncio.Protocol):
             if name == b"content-length" and value.isdigit() and int(value[:20]) > MAX_BODY_BYTES:
                 raise _RefusedError(*_BODY_TOO_LARGE)
             if name == b"expect" and value.lower() == b"100-continue" and self.current is None:
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -204,6 +210,10 @@ class ClientConnection(asyncio.Protocol):
 
     # -- towards the owner
 
+    def write(self, data: bytes) -> None:
+        """At the end of this turn of the loop, after the records of all that was settled before."""
+        self._turn.write(self.transport, data)
+
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole answer in one write. HEAD gets the headers alone."""
         length = (b"content-length", b"%d" % len(body))
@@ -211,11 +221,9 @@ class ClientConnection(asyncio.Protocol):
 
     def respond_with(self, status: int, lines: bytes, body: bytes) -> None:
         """The same with headers that are lines already, the body's length among them."""
-        if self.is_gone:
-            return
         head = self.head(status, lines)
         is_head = self.current is not None and self.current.method == b"HEAD"
-        self.transport.write(head if is_head else head + body)
+        self.write(head if is_head else head + body)
         self.response_done()
 
     def head(self, status: int, lines: bytes) -> bytes:
@@ -233,7 +241,7 @@ class ClientConnection(asyncio.Protocol):
         request, self.current, self.owner = self.current, None, None
         if must_close or self.is_closing or request is None or not request.keeps_alive:
             self.is_closing = True
-            self.transport.close()
+            self._turn.close(self.transport)
         elif self._waiting:
             self._loop.call_soon(self._next)
 
@@ -243,7 +251,7 @@ class ClientConnection(asyncio.Protocol):
         """For shutdown: a connection in the middle of an answer closes after it."""
         self.is_closing = True
         if self.current is None and not self._waiting:
-            self.transport.close()
+            self._turn.close(self.transport)
 
     def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:
         """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
@@ -253,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
             if now - self._message_began_at > request_s:
                 self._refuse(408, b"request_timeout", b"The request took too long to arrive.")
         elif self.current is None and now - self.last_active_at > idle_s:
-            self.transport.close()
+            self._turn.close(self.transport)
 
     # -- inside
 
@@ -305,8 +313,8 @@ class ClientConnection(asyncio.Protocol):
             return
         body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (message, code)
         lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
-        self.transport.write(self.head(status, lines) + body)
-        self.transport.close()
+        self.write(self.head(status, lines) + body)
+        self._turn.close(self.transport)
 
 
 class _RefusedError(Exception):

@@ -74,7 +74,7 @@ class GatewayService:
             unix_time=time.time,
             randomness=randomness,
         )
-        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic)
+        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -91,7 +91,7 @@ class GatewayService:
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections),
+            lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
             self._config.host,
             self._config.port,
             backlog=LISTEN_BACKLOG,

@@ -3,7 +3,6 @@
 import logging
 import random
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
@@ -102,7 +101,7 @@ class Surface:
             outcome: Outcome = "refused" if error.status in (429, 503) else "rejected"
             self.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
             error_headers = [*error.headers(), (b"x-request-id", settlement.request_id.encode()), *extra_headers]
-            self.meter.then(partial(client.respond, error.status, error_headers, error.body()))
+            client.respond(error.status, error_headers, error.body())
 
     def _begin_exchange(
         self,

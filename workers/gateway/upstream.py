@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
+from workers.gateway.turns import Turn
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
@@ -68,7 +69,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_silent = True
         self._is_complete = False
         self._until_close = False
-        self.transport.write(request)
+        self._pool.turn.write(self.transport, request)
 
     def abandon(self) -> None:
         """Closes at once: the engine sees that nobody waits for its answer any more."""
@@ -161,7 +162,8 @@ class UpstreamConnection(asyncio.Protocol):
 class EnginePool:
     """Connections to one engine. The one used last is used next, so that surplus ones grow old and are closed."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, turn: Turn) -> None:
+        self.turn = turn
         parts = urlsplit(base_url)
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 80
