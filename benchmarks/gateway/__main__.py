@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def _running(name: str, port_base: int) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="gateway-bench-") as text:
         ground = Ground(port_base + 80, port_base + 81, engine_ports, Path(text))
         launch = TARGETS[name](ground)
-        engine = [built(HERE / "mock_engine.c"), wire.MODEL, *map(str, engine_ports)]
+        engine: list[str | Path] = [built(HERE / "mock_engine.c"), wire.MODEL, *map(str, engine_ports)]
         with _process(engine, LOAD_CORE, ground.directory / "engine.log", {}) as engine_pid:
             _wait_for(engine_ports[0], ground.directory / "engine.log")
             if not launch.command:
@@ -78,7 +78,7 @@ def _running(name: str, port_base: int) -> Iterator[Bench]:
 
 
 @contextmanager
-def _process(command: list[str | Path], core: int, log: Path, environment: dict[str, str]) -> Iterator[int]:
+def _process(command: list[str | Path], core: int, log: Path, environment: Mapping[str, str]) -> Iterator[int]:
     process = processes.start(command, core=core, log=log, environment=environment)
     try:
         yield process.pid
@@ -90,7 +90,7 @@ def _wait_for(port: int, log: Path) -> None:
     """Until a chat request is answered well."""
     body = wire.chat_request().partition(b"\r\n\r\n")[2]
     headers = {"Authorization": f"Bearer {wire.API_KEY}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, headers)  # noqa: S310
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, headers)
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:

@@ -1,11 +1,12 @@
 """The loads that every target gets, and what is read of each."""
 
-import json
 import subprocess
 import urllib.request
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from benchmarks.gateway import wire
 from benchmarks.gateway.peers import built
@@ -42,27 +43,18 @@ SLOW_STREAMS = Load(connections=2000, requests=2000, tokens=12, is_stream=True, 
 CONNECTIONS = Load(connections=10_000, requests=10_000)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Of one load on one target; times in microseconds."""
+class Figures(msgspec.Struct, frozen=True):
+    """Of one load on one target, as load.c prints them and with the target's CPU time; times in microseconds."""
 
     answered: int
     failed: int
     first_failure: str
     wall_s: float
-    cpu_us: float
     events: int
+    cpu_us: float = 0.0
     latency_p50_us: float = 0.0
     latency_p99_us: float = 0.0
     latency_max_us: float = 0.0
-
-    @property
-    def cpu_us_per_request(self) -> float:
-        return self.cpu_us / max(self.answered, 1)
-
-    @property
-    def cpu_us_per_event(self) -> float:
-        return self.cpu_us / max(self.events, 1)
 
 
 class Bench:
@@ -77,29 +69,31 @@ class Bench:
     def run(self, load: Load) -> Figures:
         self._set_pace(load)
         before_s = cpu_s(self.pid)
-        found = self._generate(load)
-        cpu_us = (cpu_s(self.pid) - before_s) * 1e6
-        names = ("answered", "failed", "first_failure", "wall_s", "events")
-        latencies = {name: value for name, value in found.items() if name.startswith("latency")}
-        return Figures(cpu_us=cpu_us, **{name: found[name] for name in names}, **latencies)
+        figures = self._generate(load)
+        return replace(figures, cpu_us=(cpu_s(self.pid) - before_s) * 1e6)
 
     def _set_pace(self, load: Load) -> None:
         query = f"interval_us={int(load.interval_ms * 1000)}&lockstep={int(load.lockstep)}"
         url = f"http://127.0.0.1:{self._engine_port}/pace?{query}"
-        urllib.request.urlopen(url, timeout=5).close()  # noqa: S310 - loopback
+        urllib.request.urlopen(url, timeout=5).close()
 
-    def _generate(self, load: Load) -> dict[str, float]:
+    def _generate(self, load: Load) -> Figures:
         numbers = (load.connections, load.seconds, load.requests, load.tokens, int(load.is_stream), load.ramp_ms)
-        command = [built(HERE / "load.c"), str(self._port), wire.MODEL, wire.API_KEY, *map(str, numbers)]
+        command: list[str | Path] = [
+            built(HERE / "load.c"),
+            str(self._port),
+            wire.MODEL,
+            wire.API_KEY,
+            *map(str, numbers),
+        ]
         done = subprocess.run(
             command,
             capture_output=True,
             check=True,
             timeout=LOAD_TIMEOUT_S,
-            preexec_fn=settle_on(self._core),  # noqa: PLW1509 - this program has no threads
+            preexec_fn=settle_on(self._core),
         )
-        found: dict[str, float] = json.loads(done.stdout)
-        return found
+        return msgspec.json.decode(done.stdout, type=Figures)
 
 
 def measure(bench: Bench) -> dict[str, dict[str, object]]:
@@ -125,8 +119,7 @@ def measure_limits(bench: Bench, *, requests: int) -> dict[str, dict[str, object
 
 def _memory_over(bench: Bench, requests: int) -> list[float]:
     found: list[float] = []
-    note: Callable[[], None] = lambda: found.append(round(rss_mb(bench.pid), 1))
     for _ in range(5):
         bench.run(Load(connections=32, requests=requests // 5))
-        note()
+        found.append(round(rss_mb(bench.pid), 1))
     return found

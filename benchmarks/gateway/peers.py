@@ -20,7 +20,7 @@ def program(requirement: str, name: str) -> Path:
     if not found.exists():
         print(f"installing {requirement}", file=sys.stderr)
         venv.create(directory, with_pip=True)
-        command = [directory / "bin" / "python", "-m", "pip", "install", "-qq", requirement]
+        command: list[str | Path] = [directory / "bin" / "python", "-m", "pip", "install", "-qq", requirement]
         subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_S)
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-Row = dict[str, Any]
+Row = dict[str, dict[str, Any]]
 
 COLUMNS: dict[str, tuple[str, Callable[[Row], float]]] = {
     "rps/core": ("{:.0f}", lambda row: 1e6 / _per_request(row["requests"])),
@@ -43,12 +43,12 @@ def ratios(by_target: dict[str, list[Row]], reference: str) -> str:
     return _aligned(lines)
 
 
-def _per_request(load: Row) -> float:
-    return float(load["cpu_us"]) / max(load["answered"], 1)
+def _per_request(load: dict[str, Any]) -> float:
+    return float(load["cpu_us"] / max(load["answered"], 1))
 
 
-def _per_event(load: Row) -> float:
-    return float(load["cpu_us"]) / max(load["events"], 1)
+def _per_event(load: dict[str, Any]) -> float:
+    return float(load["cpu_us"] / max(load["events"], 1))
 
 
 def _aligned(lines: list[list[str]]) -> str:

@@ -58,14 +58,13 @@ def direct(ground: Ground) -> Launch:
 
 
 def vllm_router(ground: Ground) -> Launch:
-    return Launch(
-        [program("vllm-router==0.1.17", "vllm-router"), *_rust_router(ground), "--log-level", "warning"], ground.port
-    )
+    router = program("vllm-router==0.1.17", "vllm-router")
+    return Launch([router, *_rust_router(ground), "--log-level", "warning"], ground.port)
 
 
 def sglang_router(ground: Ground) -> Launch:
-    command = [program("sglang-router==0.3.2", "smg"), "launch", *_rust_router(ground), "--log-level", "warn"]
-    return Launch(command, ground.port)
+    router = program("sglang-router==0.3.2", "smg")
+    return Launch([router, "launch", *_rust_router(ground), "--log-level", "warn"], ground.port)
 
 
 def envoy(ground: Ground) -> Launch:

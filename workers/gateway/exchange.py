@@ -17,8 +17,8 @@ from workers.gateway.bodies import Answer, read_answer, with_fields
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
-from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
 from workers.gateway.heads import AnswerHead, Headers
+from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
 from workers.gateway.server import ClientConnection
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError

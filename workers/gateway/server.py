@@ -64,10 +64,10 @@ class ClientConnection(asyncio.Protocol):
         "_connections",
         "_fed",
         "_handle",
-        "_header_bytes",
-        "_headers",
         "_head",
         "_head_bytes",
+        "_header_bytes",
+        "_headers",
         "_is_between_messages",
         "_is_in_message",
         "_is_reading_paused",
@@ -266,7 +266,7 @@ class ClientConnection(asyncio.Protocol):
     # -- inside
 
     def _remember(self, head: RequestHead) -> None:
-        """For `data_received`, if the message came whole in one read and nothing but its length may differ next time."""
+        """For `data_received`, if the message came whole in one read and may come again."""
         may_come_again = head.keeps_alive and not head.is_http_10 and b"expect" not in head.first_by_name
         self._head_bytes = head_bytes(self._fed) if may_come_again else None
         self._head = head if self._head_bytes is not None else None

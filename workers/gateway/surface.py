@@ -15,8 +15,8 @@ from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
-from workers.gateway.metering import NOTHING, Meter, Settlement
 from workers.gateway.heads import Headers
+from workers.gateway.metering import NOTHING, Meter, Settlement
 from workers.gateway.server import ClientConnection, HttpRequest
 
 logger = logging.getLogger(__name__)

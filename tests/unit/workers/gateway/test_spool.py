@@ -75,6 +75,29 @@ def test_a_full_disk_stops_admission_and_loses_nothing(tmp_path, monkeypatch):
     assert read_all(tmp_path) == records
 
 
+def test_a_disk_that_takes_half_of_a_write_gets_each_record_once(tmp_path, monkeypatch):
+    spool = Spool(tmp_path, "boot")
+    records = make_records(3)
+    length_bytes = len(msgspec.json.encode(records[0])) + 1
+    real_write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, data[: length_bytes + 10]))
+    spool.append_all(records)
+    assert not spool.is_accepting
+    monkeypatch.setattr(os, "write", real_write)
+    spool.retry()
+    assert spool.is_accepting
+    assert read_all(tmp_path) == records
+    assert [path.name for path in list_segments(tmp_path)] == ["boot-000000000001.jsonl", "boot-000000000002.jsonl"]
+
+
+def test_a_sync_may_end_after_its_segment_was_closed(tmp_path):
+    spool = Spool(tmp_path, "boot")
+    spool.append_all(make_records(1))
+    finish = spool.begin_sync()
+    spool.close()
+    finish()
+
+
 def test_a_torn_last_line_is_not_a_record(tmp_path):
     spool = Spool(tmp_path, "boot")
     [record] = make_records(1)
