@@ -13,7 +13,7 @@ from workers.contracts.usage import UsageRecord
 logger = logging.getLogger(__name__)
 
 # Bounds how long the first bytes wait for the last.
-WRITES_MAX = 64
+WRITES_MAX = 128
 
 
 class Records(Protocol):
