@@ -19,6 +19,7 @@ from workers.contracts.example import build_snapshot
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.metering import Meter
+from workers.gateway.metrics import RequestMetrics
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
@@ -61,6 +62,7 @@ class PythonPath:
             now=time.time(),
         )
         self._turn = Turn(Spool(spool, "boot"), lambda _end: None)
+        metrics = RequestMetrics()
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
@@ -70,9 +72,15 @@ class PythonPath:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            observers=[metrics.observe],
         )
         surface = Surface(
-            driver=driver, meter=meter, monotonic=time.monotonic, unix_time=time.time, randomness=randomness
+            driver=driver,
+            meter=meter,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+            count_unrecorded=metrics.count_unrecorded,
         )
         surface.directory = Directory(snapshot)
         driver.set_endpoints(snapshot.endpoints)

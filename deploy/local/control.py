@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from deploy.local import logs, postgres, state
+from deploy.local import logs, pidfiles, postgres, state
 from deploy.local.configuration import Configuration
 from deploy.local.engines import end_engines
 from deploy.local.layout import Layout
@@ -31,10 +31,20 @@ def status(configuration: Configuration, show: Show) -> int:
     layout = Layout(configuration.var)
     found = state.read_running(layout.state)
     if found is None:
-        show(f"No stack runs on {layout.var}. `make up` starts it.")
+        show(_without_supervisor(layout))
         return 3
     show(status_table(found, now=time.time(), urls=_urls(configuration, layout)))
     return 0
+
+
+def _without_supervisor(layout: Layout) -> str:
+    left = [name for name, one in pidfiles.recorded(layout.run) if is_running(one)]
+    if not left:
+        return f"No stack runs on {layout.var}. `make up` starts it."
+    return (
+        f"The supervisor of the stack in {layout.var} is gone, but these still run: {', '.join(left)}.\n"
+        "`make up` takes over, `make down` ends them."
+    )
 
 
 def show_logs(configuration: Configuration, show: Show, *, has_colour: bool) -> int:

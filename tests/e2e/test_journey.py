@@ -128,3 +128,18 @@ def test_a_tenant_sees_its_own_and_nothing_of_the_others(page, demo, complaints,
     expect(page.get_by_label("Tenant", exact=True)).to_have_count(0)
     assert complaints == []
     assert page.goto("/overview/").status == 403
+
+
+def test_no_page_is_wider_than_a_phone(page, demo, operator):
+    sign_in(page, operator)
+    page.set_viewport_size({"width": 390, "height": 800})
+    for name in ("overview", "fleet", "requests", "models", "deployments", "routes", "tenants", "usage", "audit"):
+        page.goto(f"/{name}/")
+        assert excess_width(page) == 0, name
+    page.goto("/requests/")
+    page.goto(page.locator("a[href^='/requests/0']").first.get_attribute("href"))
+    assert excess_width(page) == 0, "a request"
+
+
+def excess_width(page):
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

@@ -20,7 +20,17 @@ VARYING_HEADERS = {"date", "content-length", "x-request-id"}
 # What must be equal to the letter; of everything else, the kind.
 LITERAL_KEYS = {"object", "role", "finish_reason", "stop_reason", "owned_by", "system_fingerprint", "index", "model"}
 
-WHOLE = ["chat", "chat_logprobs", "chat_priority_header", "completions", "models", "tokenize_prompt", "detokenize"]
+WHOLE = [
+    "chat",
+    "chat_logprobs",
+    "chat_priority_header",
+    "completions",
+    "models",
+    "tokenize_prompt",
+    "detokenize",
+    "responses",
+    "anthropic_messages",
+]
 STREAMS = [
     "chat_stream_usage",
     "chat_stream_nousage",
@@ -28,6 +38,7 @@ STREAMS = [
     "completions_stream",
     "completions_n2",
 ]
+NAMED_STREAMS = ["responses_stream", "anthropic_messages_stream"]
 EXACT = [
     "health",
     "ping",
@@ -48,6 +59,7 @@ EXACT = [
     "err_too_long_stream",
     "err_unknown_model",
     "err_wrong_ctype",
+    "err_anthropic_no_max_tokens",
 ]
 
 
@@ -90,6 +102,30 @@ async def test_streams_have_the_recorded_events_one_to_a_chunk(name):
     assert all(chunk.startswith(b"data: ") and chunk.endswith(b"\n\n") for chunk in answered.chunks)
 
 
+@pytest.mark.parametrize("name", NAMED_STREAMS)
+async def test_streams_of_named_events_have_the_recorded_ones_in_their_order(name):
+    recorded, answered = await replay(name, *served_as(name), "--max-model-len", "2048", *UNHURRIED)
+    assert comparable_headers(answered) == comparable_headers(recorded)
+    assert event_names(answered) == event_names(recorded)
+    assert list(map(shape, answered.events())) == list(map(shape, recorded.events()))
+    assert len(answered.chunks) == len(recorded.chunks)
+
+
+def served_as(name: str) -> tuple[str, str]:
+    return "--served-model-name", json.loads(load_sample(name).request.partition(b"\r\n\r\n")[2])["model"]
+
+
+def event_names(response: RawResponse) -> list[str]:
+    return [line for line in response.body.decode().splitlines() if line.startswith("event: ")]
+
+
+async def test_messages_are_counted_and_refused_as_recorded():
+    recorded, answered = await replay("anthropic_count_tokens", *served_as("anthropic_count_tokens"))
+    assert shape(answered.json()) == shape(recorded.json())
+    recorded, answered = await replay("err_anthropic_unknown_model", "--served-model-name", "demo-chat")
+    assert (answered.status, answered.body) == (recorded.status, recorded.body)
+
+
 @pytest.mark.parametrize("name", EXACT)
 async def test_refusals_and_small_answers_are_equal_to_the_letter(name):
     recorded, answered = await replay(name, *GENERATE)
@@ -98,7 +134,7 @@ async def test_refusals_and_small_answers_are_equal_to_the_letter(name):
     assert answered.body == recorded.body
 
 
-@pytest.mark.parametrize("name", ["pool_embeddings", "pool_embeddings_b64", "pool_models"])
+@pytest.mark.parametrize("name", ["pool_embeddings", "pool_embeddings_b64", "pool_models", "pool_rerank", "pool_score"])
 async def test_an_embedding_engine_answers_as_recorded(name):
     recorded, answered = await replay(name, *EMBED)
     assert shape(answered.json()) == shape(recorded.json())

@@ -69,6 +69,16 @@ def chat_body(content: str = "hello there", **fields: Any) -> dict[str, Any]:
     return {"model": "demo-chat", "messages": [{"role": "user", "content": content}], "max_tokens": 8} | fields
 
 
+def message_body(content: str = "hello there", **fields: Any) -> dict[str, Any]:
+    """For /v1/messages."""
+    return chat_body(content, **fields)
+
+
+def response_body(content: str = "hello there", **fields: Any) -> dict[str, Any]:
+    """For /v1/responses."""
+    return {"model": "demo-chat", "input": content, "max_output_tokens": 8} | fields
+
+
 def snapshot_for(*versions: tuple[str, int, Sequence[int]], **changes: Any) -> Snapshot:
     """`versions` are (served name, weight, engine ports)."""
     with_urls = [(name, weight, [f"http://127.0.0.1:{port}" for port in ports]) for name, weight, ports in versions]

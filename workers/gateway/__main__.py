@@ -5,11 +5,13 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 
 import uvloop
 
 from workers.contracts import layout
+from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.service import GatewayConfig, GatewayService
@@ -33,6 +35,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
+    parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
     arguments = parser.parse_args()
     if arguments.snapshot is not None and arguments.spool is None:
         parser.error("--snapshot needs --spool DIR: usage records must go somewhere")
@@ -40,16 +43,25 @@ def _parse() -> argparse.Namespace:
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    service = GatewayService(_config(arguments), _snapshot_file(arguments), _endpoints_file(arguments))
+    observers = [AccessLog(_write_line).observe] if arguments.access_log else []
+    service = GatewayService(
+        _config(arguments), _snapshot_file(arguments), _endpoints_file(arguments), observers=observers
+    )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report)
+    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics)
     try:
         await service.run(stop)
     finally:
         admin.shutdown()
+
+
+def _write_line(line: str) -> None:
+    """At once, so that a line is not lost with the process."""
+    sys.stdout.write(line)
+    sys.stdout.flush()
 
 
 def _config(arguments: argparse.Namespace) -> GatewayConfig:

@@ -1,5 +1,6 @@
 """The answer to one client request: whole, or a stream in the framing that its HTTP version has."""
 
+from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
 from workers.gateway.server import ClientConnection, HttpRequest
@@ -8,13 +9,13 @@ from workers.gateway.server import ClientConnection, HttpRequest
 class ClientAnswer:
     """Each call is one write. `has_begun` tells whether anything has gone out that cannot be taken back."""
 
-    def __init__(
-        self, client: ClientConnection, request: HttpRequest, *, request_id: str, extra_headers: Headers
-    ) -> None:
+    def __init__(self, client: ClientConnection, request: HttpRequest, *, api: API, own_headers: Headers) -> None:
         self._client = client
+        self._api = api
         self._is_http_10 = request.is_http_10
         self._request = request
-        self._own_headers = [(b"x-request-id", request_id.encode()), *extra_headers]
+        self._own_headers = own_headers
+        self.timing: Headers = []
         self.has_begun = False
 
     def send_whole(self, head: AnswerHead, body: bytes) -> None:
@@ -22,7 +23,8 @@ class ClientAnswer:
         self._client.respond_with(head.status, lines, body)
 
     def send_error(self, error: GatewayError) -> None:
-        self._client.respond(error.status, error.headers() + self._own_headers, error.body())
+        headers = self._api.error_headers(error) + self._own_headers
+        self._client.respond(error.status, headers, self._api.error_body(error))
 
     def send_part(self, head: AnswerHead, part: bytes) -> None:
         """`head` counts only for the first part."""
@@ -53,4 +55,4 @@ class ClientAnswer:
         """The engine's headers win over ours, but for those that speak of its own connection."""
         shown = head.shown_names
         own = [header for header in self._own_headers if header[0] not in shown or header[0] == b"vary"]
-        return head.lines_downstream + header_lines(own)
+        return head.lines_downstream + header_lines(self.timing + own)

@@ -5,16 +5,18 @@ from msgspec import Struct
 from workers.gateway.bodies import Peek, with_fields
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Engine
+from workers.gateway.forms import with_form_model
+from workers.gateway.paths import EnginePath
 from workers.gateway.server import HttpRequest
-
-STREAMING_PATHS = frozenset((b"/v1/chat/completions", b"/v1/completions"))
 
 
 class Question(Struct, eq=False):
     """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name."""
 
     request: HttpRequest
+    path: EnginePath
     request_id: str
+    trace_parent: bytes
     peek: Peek
     public_model: str
     served_name: str
@@ -26,24 +28,35 @@ class Question(Struct, eq=False):
     @property
     def needs_usage(self) -> bool:
         """Whether usage comes only if it is asked for."""
-        return self.peek.is_stream and self.request.path in STREAMING_PATHS
+        return self.path.asks_for_usage and self.peek.is_stream
+
+    @property
+    def prompt_bytes(self) -> int:
+        """What an estimate of its tokens may go by; of sound and other files nothing is known."""
+        return 0 if self.path.is_form else len(self.request.body)
 
     def for_engine(self, engine: Engine) -> bytes:
         """The whole HTTP request."""
         head = self.request.head
         body = self._body_for(engine)
-        return b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            head.method,
-            head.path + b"?" + head.query if head.query else head.path,
-            engine.pool.authority,
-            head.lines_upstream,
-            self.request_id.encode(),
-            len(body),
-            body,
+        return (
+            b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b"
+            % (
+                head.method,
+                head.path + b"?" + head.query if head.query else head.path,
+                engine.pool.authority,
+                head.lines_upstream,
+                self.request_id.encode(),
+                self.trace_parent,
+                len(body),
+                body,
+            )
         )
 
     def _body_for(self, engine: Engine) -> bytes:
         body = self.request.body
-        if self.is_renamed:
+        if self.is_renamed and self.path.is_form:
+            body = with_form_model(body, self.request.header(b"content-type"), self.served_name)
+        elif self.is_renamed:
             body = with_fields(body, {"model": self.served_name})
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from workers.gateway.errors import bad_request
+from workers.gateway.errors import GatewayError, bad_request
 
 _TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 
@@ -22,25 +22,26 @@ class Peek(Struct):
     prompt_cache_key: Any = None
     max_tokens: Any = None
     max_completion_tokens: Any = None
+    max_output_tokens: Any = None
     n: Any = None
     timings_per_token: Any = None
+    service_tier: Any = None
+    metadata: Any = None
 
     @property
     def is_stream(self) -> bool:
         """As vLLM's pydantic reads it: true, 1 and words for yes."""
         value = self.stream
-        if value is None:
-            return False
         if isinstance(value, str):
             return value.lower() in _TRUE_WORDS
         return value is True or value == 1
 
     @property
     def end_user(self) -> str:
-        for given in (self.safety_identifier, self.user):
-            if given and isinstance(given, str):
-                return given[:256]
-        return ""
+        """OpenAI's fields, or Anthropic's `metadata.user_id`."""
+        in_metadata = self.metadata.get("user_id") if isinstance(self.metadata, dict) else None
+        named = (self.safety_identifier, self.user, in_metadata)
+        return next((name for name in named if isinstance(name, str) and name), "")[:256]
 
     @property
     def choices_per_prompt(self) -> int:
@@ -48,7 +49,7 @@ class Peek(Struct):
 
     @property
     def output_limit(self) -> int | None:
-        limits = (self.max_completion_tokens, self.max_tokens)
+        limits = (self.max_completion_tokens, self.max_tokens, self.max_output_tokens)
         return next((limit for limit in limits if isinstance(limit, int) and limit >= 0), None)
 
     def has_stream_option(self, name: str) -> bool:
@@ -62,6 +63,12 @@ class Usage(Struct):
     completion_tokens: int | None = 0
     prompt_tokens_details: "PromptDetails | None" = None
     completion_tokens_details: "CompletionDetails | None" = None
+
+    @classmethod
+    def of(
+        cls, tokens_in: int | None, tokens_out: int | None, *, cached: int | None = 0, reasoning: int | None = 0
+    ) -> "Usage":
+        return cls(tokens_in, tokens_out, PromptDetails(cached), CompletionDetails(reasoning))
 
     @property
     def cached_tokens(self) -> int:
@@ -107,6 +114,8 @@ def peek(body: bytes) -> Peek:
         found = _decode_peek(body)
     except msgspec.DecodeError as error:
         found = _peek_leniently(body, error)
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(found.model, str) or not found.model:
         raise bad_request("missing_model", "You must provide a model parameter, a string.", "model")
     return found
@@ -118,9 +127,23 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         fields = json.loads(body)
     except ValueError:
         raise bad_request("invalid_json", f"The body is not valid JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    return Peek(**{name: fields.get(name) for name in Peek.__struct_fields__})
+    found = Peek(**{name: _encodable(fields.get(name)) for name in Peek.__struct_fields__})
+    if isinstance(found.metadata, dict):
+        found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
+    return found
+
+
+def _too_deep() -> GatewayError:
+    return bad_request("invalid_json", "The body is nested too deeply.")
+
+
+def _encodable(value: Any) -> Any:
+    """A text as it can stand in an error, a hash and a record, where half a surrogate pair cannot."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
@@ -132,6 +155,15 @@ def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
         return msgspec.json.encode(known | fields)
     except msgspec.DecodeError:
         return json.dumps(json.loads(body) | fields).encode()
+
+
+def with_model(body: bytes, name: str) -> bytes:
+    """An answer with the model's name set, where it names one."""
+    try:
+        fields: dict[str, Any] = _decode_fields(body)
+    except msgspec.DecodeError:
+        return body
+    return msgspec.json.encode(fields | {"model": name}) if "model" in fields else body
 
 
 def read_answer(body: bytes) -> Answer:

@@ -15,7 +15,11 @@ from workers.gateway.bodies import Peek, PromptDetails, Usage, decode_usage, wit
 
 
 class Dialect(Protocol):
-    """`count_key` begins the object in an event that counts along; it is taken out again where we asked for it.
+    """What the gateway asks of a dialect.
+
+    `count_key` begins the object in an event that counts along; it is taken out again where we asked for it, and stays
+    in events that finish a choice if the engine puts it there unasked (`counts_in_finish` is False). An answer's own
+    `usage` may speak of its first choice alone (`counts_every_choice` is False).
 
     `hides_usage_event` says whether the event after the last choice, which brings the usage, comes only because we
     asked for it.
@@ -23,6 +27,7 @@ class Dialect(Protocol):
 
     count_key: bytes
     counts_in_finish: bool
+    counts_every_choice: bool
 
     def prepare(self, body: bytes, peek: Peek) -> bytes: ...
 
@@ -38,6 +43,7 @@ class VLLMDialect:
 
     count_key = b',"usage":{'
     counts_in_finish = True
+    counts_every_choice = True
 
     def __init__(self, *, is_continuous: bool) -> None:
         self._wanted = {"include_usage": True} | ({"continuous_usage_stats": True} if is_continuous else {})
@@ -83,6 +89,7 @@ class LlamaCppDialect:
 
     count_key = b',"timings":{'
     counts_in_finish = False
+    counts_every_choice = False
 
     def prepare(self, body: bytes, peek: Peek) -> bytes:
         return body if peek.timings_per_token is not None else with_fields(body, {"timings_per_token": True})

@@ -1,6 +1,7 @@
 """A snapshot, indexed for the look-ups of a request."""
 
 import hmac
+from collections.abc import Callable
 from hashlib import sha256
 
 from msgspec import Struct
@@ -39,9 +40,15 @@ class Directory:
         expires_at = grant.key.expires_at
         return grant if expires_at is None or unix_time < expires_at else None
 
-    def choose_version(self, public_name: str, sticky_id: str) -> Version | None:
-        """The version that a request for the public model gets; None when the route leads nowhere."""
+    def choose_version(self, public_name: str, sticky_id: str, serves: Callable[[str], bool]) -> Version | None:
+        """The version that a request for the public model gets; None when the route leads nowhere.
+
+        While `serves` says that the chosen version has no engine, another of the route that has one stands in.
+        """
         version_id = self._splits[public_name].choose(sticky_id)
+        if version_id and not serves(version_id):
+            others = [target.version_id for target in self.routes[public_name].targets if target.weight > 0]
+            version_id = next(filter(serves, others), version_id)
         return self.versions.get(version_id) if version_id else None
 
     def list_routes(self, grant: Grant) -> list[Route]:

@@ -46,6 +46,7 @@ class Driver:
         self._engines: dict[str, Engine] = {}
         self._scheduled: dict[int, Scheduled] = {}
         self._next_id = 0
+        self._served_versions: frozenset[str] = frozenset()
 
     @property
     def scheduler(self) -> Scheduler:
@@ -54,6 +55,10 @@ class Driver:
     @property
     def endpoints(self) -> list[Endpoint]:
         return [engine.endpoint for engine in self._engines.values()]
+
+    def serves(self, version_id: str) -> bool:
+        """Whether any engine is offered for it."""
+        return version_id in self._served_versions
 
     def submit(self, owner: Scheduled, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> int:
         """Returns the id for the calls below; `owner` may be called back before this returns."""
@@ -93,6 +98,7 @@ class Driver:
         offered = {endpoint.endpoint_id: endpoint for endpoint in endpoints}
         for endpoint_id in [known for known in self._engines if known not in offered]:
             self._lose(endpoint_id)
+        self._served_versions = frozenset(e.version_id for e in offered.values() if not e.is_draining)
         for endpoint in offered.values():
             self._update(endpoint)
 

@@ -69,6 +69,11 @@ def model_not_found(model: str) -> GatewayError:
     )
 
 
+def wrong_task(model: str, task: str) -> GatewayError:
+    does = "embeds and does not generate" if task == "embed" else "generates and does not embed"
+    return bad_request("wrong_task", f"The model `{model}` {does}; it has no such path.", "model")
+
+
 def path_unknown(path: str) -> GatewayError:
     return GatewayError(404, "unknown_url", f"There is nothing at {path[:200]}.")
 

@@ -12,18 +12,29 @@ from typing import Protocol
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
+from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
-from workers.gateway.bodies import Answer, read_answer, with_fields
+from workers.gateway.bodies import Answer, with_model
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers
-from workers.gateway.metering import BYTES_PER_TOKEN, NOTHING, Meter, Settlement, Used, estimated, reported
+from workers.gateway.metering import (
+    BYTES_PER_TOKEN,
+    NOTHING,
+    Meter,
+    Settlement,
+    Used,
+    estimated,
+    estimated_from_first,
+    reported,
+)
 from workers.gateway.server import ClientConnection
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Reject
 
+_CHOICE_KEY = b'"finish_reason":'
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
 
 
@@ -63,13 +74,11 @@ class Exchange:
         *,
         question: Question,
         settlement: Settlement,
-        extra_headers: Headers,
+        own_headers: Headers,
     ) -> None:
         self._owner = owner
         self._client = client
-        self._answer = ClientAnswer(
-            client, question.request, request_id=question.request_id, extra_headers=extra_headers
-        )
+        self._answer = ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers)
         self._question = question
         self._settlement = settlement
         self._scheduled_id: int | None = None
@@ -77,7 +86,7 @@ class Exchange:
         self._upstream: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._head: AnswerHead | None = None
-        self._stream: StreamFilter | None = None
+        self._stream: AnswerStream | None = None
         self._pieces: list[bytes] = []
         self._is_settled = False
         self.last_progress_at = owner.monotonic()
@@ -89,6 +98,10 @@ class Exchange:
             self, version_id=version_id, tenant_id=tenant_id, rank=rank, max_queued=max_queued
         )
         self._scheduled_id = None if self._is_settled else scheduled_id
+
+    @property
+    def public_model(self) -> str:
+        return self._question.public_model
 
     @property
     def is_waiting(self) -> bool:
@@ -160,17 +173,18 @@ class Exchange:
     def answer_began(self, head: AnswerHead) -> None:
         self.last_progress_at = self._owner.monotonic()
         self._head = head
+        self._answer.timing = server_timing(self._settlement, self.last_progress_at)
         if head.is_event_stream and self._engine is not None:
-            self._stream = self._make_filter(self._engine)
+            self._stream = self._open_stream(self._engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
         self.last_progress_at = self._owner.monotonic()
         if self._stream is None:
             self._pieces += pieces
             return
-        if self._settlement.first_token_at is None:
-            self._settlement.first_token_at = self.last_progress_at
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if self._settlement.first_token_at is None:
+            self._note_first_token(self._stream)
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif self._stream.is_too_long:
@@ -183,7 +197,6 @@ class Exchange:
             pieces = self._pieces + pieces
         last_part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._stream is not None:
-            self._note_first_token()
             self._end_stream(self._stream, self._head, last_part)
         else:
             self._end_whole(self._head, last_part)
@@ -235,11 +248,16 @@ class Exchange:
 
     # -- answering
 
-    def _note_first_token(self) -> None:
-        if self._settlement.first_token_at is None:
+    def _note_first_token(self, stream: AnswerStream) -> None:
+        if self._settlement.first_token_at is None and stream.has_first_token:
             self._settlement.first_token_at = self._owner.monotonic()
 
-    def _make_filter(self, engine: Engine) -> StreamFilter:
+    def _open_stream(self, engine: Engine) -> AnswerStream:
+        question = self._question
+        rename = (question.served_name, question.public_model) if question.is_renamed else None
+        return question.path.api.open_stream(rename) or self._make_filter(engine, rename)
+
+    def _make_filter(self, engine: Engine, rename: tuple[str, str] | None) -> StreamFilter:
         question = self._question
         peek = question.peek
         dialect = dialect_of(engine.endpoint)
@@ -247,13 +265,14 @@ class Exchange:
             dialect,
             hide_usage=question.needs_usage and dialect.hides_usage_event(peek),
             hide_counts=question.needs_usage and dialect.hides_counts(peek),
-            rename=(question.served_name, question.public_model) if question.is_renamed else None,
+            rename=rename,
             fingerprint=engine.fingerprint,
             choices_per_prompt=peek.choices_per_prompt,
         )
 
-    def _end_stream(self, stream: StreamFilter, head: AnswerHead, last_part: bytes) -> None:
+    def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part) + stream.finish()
+        self._note_first_token(stream)
         if self._engine is not None:
             self._engine.fingerprint = stream.fingerprint
         self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", head.status)
@@ -263,8 +282,8 @@ class Exchange:
     def _end_whole(self, head: AnswerHead, body: bytes) -> None:
         is_answer = head.status < 400  # noqa: PLR2004 - HTTP
         used = self._used_by_whole(body) if is_answer else NOTHING
-        if is_answer and self._question.is_renamed and body.startswith(b"{"):
-            body = with_fields(body, {"model": self._question.public_model})
+        if is_answer and self._question.is_renamed:
+            body = with_model(body, self._question.public_model)
         self._settle(used, _outcome_of(head.status), head.status)
         self._answer.send_whole(head, body)
         self._leave_schedule(is_failed=head.status >= 500)  # noqa: PLR2004 - HTTP
@@ -277,7 +296,8 @@ class Exchange:
             return
         self._settle(used, outcome, self._status, error.code)
         held = self._stream.finish_whole_events() if self._stream is not None else b""
-        self._answer.end(self._head, held + error.stream_event())
+        last_event = self._question.path.api.error_event(error, self._stream)
+        self._answer.end(self._head, held + last_event)
 
     def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
         self._settle(used, outcome, error.status, error.code)
@@ -292,6 +312,8 @@ class Exchange:
         dispatched_at = self._settlement.dispatched_at
         if outcome == "completed" and self._engine is not None and dispatched_at is not None:
             self._engine.learn_pace(used.output_tokens, self._owner.monotonic() - dispatched_at)
+        if not self._question.path.is_metered:
+            used = NOTHING
         self._owner.meter.settle(self._settlement, used, outcome, status, error_code)
 
     def _leave_schedule(self, *, is_failed: bool) -> None:
@@ -307,10 +329,14 @@ class Exchange:
             self._owner.driver.withdrawn(request_id)
 
     def _used_by_whole(self, body: bytes) -> Used:
-        answer = read_answer(body)
+        answer = self._question.path.api.read_answer(body)
         self._learn_first_token(answer)
         if answer.usage is None:
             return self._estimate(len(body) // BYTES_PER_TOKEN)
+        choices = body.count(_CHOICE_KEY)
+        if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
+            prompts = choices // self._question.peek.choices_per_prompt
+            return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 
     def _learn_first_token(self, answer: Answer) -> None:
@@ -326,18 +352,29 @@ class Exchange:
             return NOTHING
         if self._stream is not None:
             usage = self._stream.usage
-            return reported(usage) if usage is not None else self._estimate(self._stream.events_with_output)
+            if usage is not None:
+                return reported(usage)
+            return self._estimate(self._stream.events_with_output, self._stream.input_tokens)
         if self._question.peek.is_stream:
             return self._estimate(0)
         asked_at = self._settlement.dispatched_at or self.last_progress_at
         return self._estimate(int(self._engine.tokens_per_s * (self._owner.monotonic() - asked_at)))
 
-    def _estimate(self, output_tokens: int) -> Used:
+    def _estimate(self, output_tokens: int, input_tokens: int | None = None) -> Used:
+        """`input_tokens` where the engine has told at least those."""
         limit = self._question.peek.output_limit
         return estimated(
-            body_bytes=len(self._question.request.body),
+            prompt_bytes=self._question.prompt_bytes,
+            input_tokens=input_tokens,
             output_tokens=output_tokens if limit is None else min(output_tokens, limit),
         )
+
+
+def server_timing(settlement: Settlement, now: float) -> Headers:
+    """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
+    asked_at = settlement.dispatched_at or now
+    times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
+    return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]
 
 
 def _outcome_of(status: int) -> Outcome:

@@ -3,7 +3,7 @@
 import math
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -49,9 +49,19 @@ def _at_least_0(tokens: int | None) -> int:
     return tokens if tokens is not None and tokens > 0 else 0
 
 
-def estimated(*, body_bytes: int, output_tokens: int) -> Used:
+def estimated(*, prompt_bytes: int, output_tokens: int, input_tokens: int | None = None) -> Used:
+    """`input_tokens` None is unknown, and guessed from the bytes."""
+    if input_tokens is None:
+        input_tokens = math.ceil(prompt_bytes / BYTES_PER_TOKEN)
+    return Used(source="estimated", input_tokens=input_tokens, output_tokens=max(output_tokens, 0))
+
+
+def estimated_from_first(usage: Usage, *, choices: int, prompts: int) -> Used:
+    """Of an engine that reports the first of several choices alone: as if the others were like it."""
     return Used(
-        source="estimated", input_tokens=math.ceil(body_bytes / BYTES_PER_TOKEN), output_tokens=max(output_tokens, 0)
+        source="estimated",
+        input_tokens=max(usage.prompt_tokens or 0, 0) * prompts,
+        output_tokens=max(usage.completion_tokens or 0, 0) * choices,
     )
 
 
@@ -84,6 +94,7 @@ class Settlement(Struct, kw_only=True):
     dispatched_at: float | None = None
     first_token_at: float | None = None
     attempts: int = 0
+    tags: dict[str, str] = {}
 
 
 class Records(Protocol):
@@ -91,7 +102,7 @@ class Records(Protocol):
 
 
 class Meter:
-    """Turns settlements into records, in the spool and in the running totals."""
+    """Turns settlements into records, in the spool and in the running totals. `observers` see each record."""
 
     def __init__(
         self,
@@ -103,7 +114,9 @@ class Meter:
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
+        observers: Sequence[Callable[[UsageRecord], None]] = (),
     ) -> None:
+        self._observers = observers
         self._records = records
         self._gateway_id = gateway_id
         self._boot_id = boot_id
@@ -125,6 +138,8 @@ class Meter:
         record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
         self._records.append(record)
         self._count(record, now)
+        for observe in self._observers:
+            observe(record)
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""
@@ -171,6 +186,7 @@ class Meter:
             cost_pico_usd=cost_pico_usd(used, request.price),
             attempts=request.attempts,
             error_code=error_code,
+            tags=request.tags,
         )
 
     def _count(self, record: UsageRecord, now: float) -> None:

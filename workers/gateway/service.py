@@ -5,7 +5,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,11 +16,13 @@ from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
+from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.metering import Meter
+from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
@@ -54,8 +56,14 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
 class GatewayService:
     def __init__(
-        self, config: GatewayConfig, snapshot_file: SnapshotFile, endpoints_file: EndpointsFile | None
+        self,
+        config: GatewayConfig,
+        snapshot_file: SnapshotFile,
+        endpoints_file: EndpointsFile | None,
+        *,
+        observers: Sequence[Callable[[UsageRecord], None]] = (),
     ) -> None:
+        """`observers` are shown each usage record, beside the metrics."""
         self._config = config
         self._snapshot_file = snapshot_file
         self._endpoints_file = endpoints_file
@@ -65,6 +73,7 @@ class GatewayService:
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         self._spool = Spool(config.spool, self.boot_id)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
+        self.metrics = RequestMetrics()
         self._meter = Meter(
             self._turn,
             gateway_id=config.gateway_id,
@@ -73,6 +82,7 @@ class GatewayService:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            observers=(self.metrics.observe, *observers),
         )
         self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         self._surface = Surface(
@@ -81,6 +91,7 @@ class GatewayService:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            count_unrecorded=self.metrics.count_unrecorded,
         )
         self.report = self._build_report()
 
@@ -140,6 +151,7 @@ class GatewayService:
             self._surface.stop_reason = None if self._spool.is_accepting else errors.spool_unavailable()
         self._sweep()
         self.report = self._build_report()
+        self.metrics.in_flight = self._surface.in_flight()
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
 

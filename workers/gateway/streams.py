@@ -61,9 +61,18 @@ class StreamFilter:
         self.has_error = False
 
     @property
+    def has_first_token(self) -> bool:
+        return True  # engines send nothing before it
+
+    @property
+    def input_tokens(self) -> int | None:
+        return None  # an engine that counts along tells both, and `usage` has it
+
+    @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        if self._final_usage:
+        has_counted_more = not self._dialect.counts_every_choice and len(self._counts) > 1
+        if self._final_usage and not has_counted_more:
             return decode_usage(self._final_usage)
         return self._dialect.read_counts(self._counts, self._choices_per_prompt) if self._counts else None
 

@@ -1,12 +1,14 @@
-"""Which path does what: the OpenAI surface of the gateway."""
+"""Who asks for what, and who answers: the gateway itself or an engine."""
 
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
+from msgspec import Struct
 
-from workers.contracts.snapshot import Route
+from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.asking import Question
@@ -15,15 +17,31 @@ from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
+from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
+from workers.gateway.labels import note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement
+from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 
 logger = logging.getLogger(__name__)
 
-ENGINE_PATHS = frozenset((b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"))
 _MODELS = b"/v1/models"
 _MAX_REQUEST_ID = 128
+
+
+class Asked(Struct, frozen=True, eq=False):
+    """A request for an engine, from somebody known."""
+
+    request: HttpRequest
+    path: EnginePath
+    noted: dict[bytes, bytes]
+    grant: Grant
+
+    def peek(self) -> Peek:
+        if self.path.is_form:
+            return peek_form(self.request.body, self.noted.get(b"content-type", b""))
+        return peek(self.request.body)
 
 
 class Surface:
@@ -37,6 +55,7 @@ class Surface:
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
+        count_unrecorded: Callable[[str], None],
     ) -> None:
         self.driver = driver
         self.meter = meter
@@ -46,6 +65,7 @@ class Surface:
         self.stop_reason: GatewayError | None = None
         self._unix_time = unix_time
         self._randomness = randomness
+        self._count_unrecorded = count_unrecorded
 
     def handle(self, client: ClientConnection, request: HttpRequest) -> None:
         """Every request is answered: a GatewayError becomes the answer."""
@@ -53,27 +73,39 @@ class Surface:
         try:
             self._route(client, request, extra_headers)
         except GatewayError as error:
-            client.respond(error.status, error.headers() + extra_headers, error.body())
+            self._respond_error(client, request, error, extra_headers)
         except Exception:
             logger.exception("request failed")
             if client.current is request and client.owner is None:
-                failure = errors.internal()
-                client.respond(failure.status, failure.headers() + extra_headers, failure.body())
+                self._respond_error(client, request, errors.internal(), extra_headers)
+
+    def _respond_error(
+        self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers
+    ) -> None:
+        self._count_unrecorded(error.code)
+        api = api_of(request.path)
+        client.respond(error.status, api.error_headers(error) + extra_headers, api.error_body(error))
 
     def _route(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
         path = request.path
-        if path in ENGINE_PATHS and request.method == b"POST":
-            self._ask_engine(client, request, extra_headers)
-        elif request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
+        if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
             client.respond(200, _preflight_headers(request) + extra_headers, b"")
-        elif path in ENGINE_PATHS:
-            raise errors.method_not_allowed("POST")
+        elif (engine_path := ENGINE_PATHS.get(path)) is not None:
+            _require_method(request, METHOD)
+            self._ask_engine(client, request, engine_path, extra_headers)
         elif path == _MODELS or path.startswith(_MODELS + b"/"):
             _require_method(request, "GET")
             body = self._models(self._authenticate(request), path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
             client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
+
+    def in_flight(self) -> dict[str, tuple[int, int]]:
+        """(running, waiting) by public model, of every model there is."""
+        models = [route.public_name for route in self.directory.snapshot.routes] if self.directory is not None else []
+        waiting = Counter(exchange.public_model for exchange in self.exchanges if exchange.is_waiting)
+        running = Counter(exchange.public_model for exchange in self.exchanges if not exchange.is_waiting)
+        return {model: (running[model], waiting[model]) for model in models}
 
     # -- who asks
 
@@ -92,30 +124,22 @@ class Surface:
 
     # -- what it asks for
 
-    def _ask_engine(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
-        grant = self._authenticate(request)
-        settlement = self._open_settlement(request, grant)
-        try:
-            self._begin_exchange(client, request, grant, settlement, extra_headers)
-        except GatewayError as error:
-            outcome: Outcome = "refused" if error.status in (429, 503) else "rejected"
-            self.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
-            error_headers = [*error.headers(), (b"x-request-id", settlement.request_id.encode()), *extra_headers]
-            client.respond(error.status, error_headers, error.body())
-
-    def _begin_exchange(
-        self,
-        client: ClientConnection,
-        request: HttpRequest,
-        grant: Grant,
-        settlement: Settlement,
-        extra_headers: Headers,
+    def _ask_engine(
+        self, client: ClientConnection, request: HttpRequest, path: EnginePath, extra_headers: Headers
     ) -> None:
-        if self.stop_reason is not None:
-            raise self.stop_reason
-        found = peek(request.body)
-        question = self._resolve(request, grant, settlement, found)
-        exchange = Exchange(self, client, question=question, settlement=settlement, extra_headers=extra_headers)
+        grant = self._authenticate(request)
+        noted = note_headers(request.head.headers)
+        settlement = self._open_settlement(request, grant, noted)
+        own_headers = [*path.api.answer_headers(settlement.request_id), *extra_headers]
+        try:
+            if self.stop_reason is not None:
+                raise self.stop_reason
+            question = self._understand(Asked(request, path, noted, grant), settlement)
+        except GatewayError as error:
+            self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
+            client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
+            return
+        exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
         exchange.begin(
             version_id=settlement.version_id,
             tenant_id=grant.tenant.tenant_id,
@@ -123,31 +147,51 @@ class Surface:
             max_queued=grant.tenant.max_queued_requests,
         )
 
-    def _resolve(self, request: HttpRequest, grant: Grant, settlement: Settlement, found: Peek) -> Question:
+    def _understand(self, asked: Asked, settlement: Settlement) -> Question:
+        """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
+        try:
+            return self._resolve(asked, settlement)
+        except GatewayError:
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", settlement.request_id)
+            raise errors.internal() from error
+
+    def _resolve(self, asked: Asked, settlement: Settlement) -> Question:
         """Public model → version, noted in the settlement."""
-        directory = self.directory
+        found = asked.peek()
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
-        if directory is None or not directory.may_use(grant, found.model):
-            raise errors.model_not_found(found.model)
-        settlement.public_model = found.model
-        version = directory.choose_version(found.model, _sticky_id(request, found))
-        if version is None:
-            raise errors.no_endpoint(None)
-        settlement.version_id = version.version_id
-        settlement.deployment_id = version.deployment_id
-        settlement.price = version.price
+        settlement.tags = read_tags(asked.noted, found)
+        version = self._choose_version(asked, found, settlement)
+        if asked.path.task not in ("", version.task):
+            raise errors.wrong_task(found.model, version.task)
         return Question(
-            request=request,
+            request=asked.request,
+            path=asked.path,
             request_id=settlement.request_id,
+            trace_parent=trace_parent(asked.noted, self._randomness.getrandbits),
             peek=found,
             public_model=found.model,
             served_name=version.served_name,
         )
 
-    def _open_settlement(self, request: HttpRequest, grant: Grant) -> Settlement:
+    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> Version:
+        directory = self.directory
+        if directory is None or not directory.may_use(asked.grant, found.model):
+            raise errors.model_not_found(found.model)
+        settlement.public_model = found.model
+        version = directory.choose_version(found.model, sticky_id(asked.noted, found), self.driver.serves)
+        if version is None:
+            raise errors.no_endpoint(None)
+        settlement.version_id = version.version_id
+        settlement.deployment_id = version.deployment_id
+        settlement.price = version.price
+        return version
+
+    def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
         return Settlement(
-            request_id=self._request_id(request),
+            request_id=self._request_id(noted.get(b"x-request-id", b"")),
             arrived_at=request.arrived_at,
             tenant_id=grant.tenant.tenant_id,
             key_id=grant.key.key_id,
@@ -156,9 +200,8 @@ class Surface:
             path=request.path.decode(),
         )
 
-    def _request_id(self, request: HttpRequest) -> str:
+    def _request_id(self, given: bytes) -> str:
         """The client's own, if it may stand in a header and a log; else a new one."""
-        given = request.header(b"x-request-id")
         if 0 < len(given) <= _MAX_REQUEST_ID and given.isascii() and given.decode().isprintable():
             return given.decode()
         return f"{self._randomness.getrandbits(128):032x}"
@@ -179,7 +222,7 @@ class Surface:
         origin = request.header(b"origin")
         if not origin or self.directory is None or origin not in self.directory.cors_origins:
             return []
-        exposed = (b"access-control-expose-headers", b"x-request-id, retry-after")
+        exposed = (b"access-control-expose-headers", b"x-request-id, retry-after, server-timing")
         return [(b"access-control-allow-origin", origin), (b"vary", b"Origin"), exposed]
 
 
@@ -198,16 +241,10 @@ def _require_method(request: HttpRequest, method: str) -> None:
         raise errors.method_not_allowed(b", ".join(allowed).decode())
 
 
-def _sticky_id(request: HttpRequest, found: Peek) -> str:
-    """What must stay on one version: a workflow or session before a user; nothing without a name."""
-    for name in (b"x-workflow-id", b"x-session-id"):
-        value = request.header(name)
-        if value:
-            return value.decode("utf-8", "replace")
-    for given in (found.prompt_cache_key, found.safety_identifier, found.user):
-        if given and isinstance(given, str):
-            return given
-    return ""
+def _outcome_of(error: GatewayError) -> Outcome:
+    if error.status in (429, 503):
+        return "refused"
+    return "rejected" if error.status < 500 else "failed"  # noqa: PLR2004 - HTTP
 
 
 def _model_card(route: Route) -> dict[str, str | int]:

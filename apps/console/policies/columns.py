@@ -37,7 +37,10 @@ class Chart:
 
 
 def stack_by_day(days: Sequence[date], values: dict[tuple[date, str], Decimal]) -> Chart:
-    """`values` are by day and name. The biggest names get a series each, the others share the last."""
+    """`values` are by day and name. The biggest names get a series each, the others share the last.
+
+    What cost nothing, as a refused request without a model, gets none.
+    """
     names = _series_of(values)
     totals = {day: sum((value for (at, _), value in values.items() if at == day), Decimal()) for day in days}
     top = max(totals.values(), default=Decimal())
@@ -59,7 +62,7 @@ def _series_of(values: dict[tuple[date, str], Decimal]) -> list[str]:
     sums: dict[str, Decimal] = {}
     for (_, name), value in values.items():
         sums[name] = sums.get(name, Decimal()) + value
-    ranked = sorted(sums, key=lambda name: (-sums[name], name))
+    ranked = sorted((name for name in sums if sums[name]), key=lambda name: (-sums[name], name))
     return ranked if len(ranked) <= SHOWN_SERIES else [*ranked[: SHOWN_SERIES - 1], REST]
 
 

@@ -75,7 +75,7 @@ async def test_a_client_sees_what_the_engine_alone_would_send(slow_engine, tmp_p
                 break
     assert through.status_line == alone.status_line
     assert stable(through.body) == stable(alone.body)
-    varying_headers = {"date": "", "content-length": ""}  # the metrics in a body differ in digits
+    varying_headers = {"date": "", "content-length": "", "server-timing": ""}  # a body's metrics differ in digits
     assert dict(through.headers) | varying_headers == dict(alone.headers) | varying_headers
     assert through.header("content-length") in (None, str(len(through.body)))
 
@@ -128,6 +128,19 @@ async def test_bad_requests_get_an_openai_error_that_says_what_is_wrong(gateway,
     assert (answer.status, error["code"]) == (status, code)
     assert set(error) == {"message", "type", "param", "code"}
     assert error["message"]
+
+
+async def test_text_that_is_no_unicode_is_served_and_recorded(gateway):
+    assert (await gateway.chat(user="\ud800")).status == 200  # as JSON it is an escape, which is allowed
+    [record] = await gateway.wait_for_records(1)
+    assert (record.end_user, record.outcome) == ("?", "completed")
+
+
+async def test_a_fault_of_the_gateway_is_answered_500_and_recorded(gateway, monkeypatch):
+    monkeypatch.setattr("workers.gateway.surface.peek", lambda _: 1 / 0)
+    assert (await gateway.chat()).status == 500
+    [record] = await gateway.wait_for_records(1)
+    assert (record.outcome, record.error_code) == ("failed", "internal_error")
 
 
 async def test_a_405_names_the_method_to_use(gateway):
@@ -278,3 +291,19 @@ async def test_a_canary_weight_is_met_by_a_thousand_requests(tmp_path):
             records = gateway.records()
     assert len(records) == 1000
     assert sum(record.version_id == "v2" for record in records) == pytest.approx(100, abs=20)
+
+
+async def test_a_generating_model_is_not_asked_to_embed(gateway):
+    answer = await gateway.call("POST", "/v1/embeddings", {"model": "demo-chat", "input": "x"})
+    assert (answer.status, answer.json()["error"]["code"]) == (400, "wrong_task")
+    [record] = gateway.records()
+    assert (record.outcome, record.cost_pico_usd) == ("rejected", 0)
+
+
+async def test_a_canary_without_engines_leaves_its_requests_to_the_other_version(engine, tmp_path):
+    versions = [("demo-chat", 50, [engine.port]), ("demo-chat", 50, [])]
+    async with running_gateway(tmp_path, snapshot_for(*versions)) as gateway:
+        answers = [await gateway.chat(max_tokens=1) for _ in range(6)]
+        records = gateway.records()
+    assert {answer.status for answer in answers} == {200}
+    assert {record.version_id for record in records} == {"v1"}

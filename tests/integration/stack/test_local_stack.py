@@ -130,6 +130,7 @@ def test_after_the_supervisor_is_killed_the_node_serves_on_and_the_next_one_take
     supervisor.kill()
     supervisor.wait(10)
     assert ask(stack)
+    assert "but these still run: agent, beat, controller, gateway" in stack.command("status").stdout
     with stack.up() as successor:
         stack.wait_until_ready(successor)
         assert ask(stack)

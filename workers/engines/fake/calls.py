@@ -30,7 +30,10 @@ class Served(Struct, frozen=True, kw_only=True):
 
 
 class GenerationCall(Struct, frozen=True, kw_only=True):
-    """`prompts` are token lists: one for a chat, one or more for completions. `n` choices are made of each."""
+    """`prompts` are token lists: one for a chat, one or more for completions. `n` choices are made of each.
+
+    `api` is whose shape the answer has: "openai", "messages" or "responses".
+    """
 
     prompts: list[list[str]]
     is_chat: bool
@@ -49,6 +52,9 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
     top_logprobs: int | None
     cache_salt: str
     request_id: str | None
+    api: str = "openai"
+    instructions: str | None = None
+    metadata: Any = None
 
     def limit_tokens(self, prompt: list[str], served: Served) -> int:
         """What is wanted, cut to what is left of the context: vLLM cuts without a word."""
@@ -57,10 +63,13 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
 
 
 class EmbeddingCall(Struct, frozen=True, kw_only=True):
+    """`left_inputs` of the inputs are compared with the others, where that is what was asked for."""
+
     inputs: list[list[str]]
     is_base64: bool
     priority: int
     request_id: str | None
+    left_inputs: int = 0
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
@@ -95,7 +104,7 @@ def _decode_leniently(body: bytes) -> Any:
 
 def read_chat(body: dict[str, Any], served: Served, priority: str | None) -> GenerationCall:
     fields = Fields(body)
-    messages = _read_messages(fields)
+    messages = read_messages(fields)
     wants_logprobs = fields.flag("logprobs")
     top_logprobs = fields.integer("top_logprobs")
     max_tokens = fields.integer("max_completion_tokens")
@@ -140,7 +149,7 @@ def read_embedding(body: dict[str, Any], served: Served, priority: str | None, i
         request_id=fields.text("request_id"),
     )
     fields.close()
-    _check_model(fields, served)
+    check_model(fields, served)
     for tokens in inputs:
         if len(tokens) > served.max_model_tokens:
             raise too_long(served.max_model_tokens, len(tokens))
@@ -161,12 +170,12 @@ def read_inputs(value: Any, ids: TokenIds) -> list[list[str]]:
 def read_tokenize(body: dict[str, Any], served: Served) -> list[str]:
     fields = Fields(body)
     if "messages" in fields:
-        tokens = chat_tokens(_read_messages(fields))
+        tokens = chat_tokens(read_messages(fields))
     else:
         fields.require("prompt")
         tokens = split_tokens(fields.text("prompt") or "")
     fields.close()
-    _check_model(fields, served)
+    check_model(fields, served)
     return tokens
 
 
@@ -176,11 +185,11 @@ def read_detokenize(body: dict[str, Any], served: Served, ids: TokenIds) -> str:
     if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
         fields.refuse("tokens", "list_type", "Input should be a valid list", numbers)
     fields.close()
-    _check_model(fields, served)
+    check_model(fields, served)
     return "".join(ids.decode(number) for number in numbers)
 
 
-def _read_messages(fields: Fields) -> list[tuple[str, str]]:
+def read_messages(fields: Fields) -> list[tuple[str, str]]:
     messages = fields.require("messages")
     if not isinstance(messages, list):
         if messages is not None:
@@ -255,7 +264,7 @@ def _read_generation(
     )
     top_p = fields.number("top_p")
     fields.close()
-    _check_model(fields, served)
+    check_model(fields, served)
     _check_ranges(call, served, 1.0 if top_p is None else top_p)
     if "stream_options" in fields and not call.is_stream:
         message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
@@ -263,7 +272,7 @@ def _read_generation(
     return call
 
 
-def _check_model(fields: Fields, served: Served) -> None:
+def check_model(fields: Fields, served: Served) -> None:
     model = fields.text("model")
     fields.close()
     if model and model != served.name:

@@ -40,12 +40,12 @@ class Embedding:
 
 
 def answer_embeddings(head: dict[str, Any], call: EmbeddingCall, dimensions: int) -> bytes:
-    vectors = [_vector(tokens, dimensions) for tokens in call.inputs]
+    vectors = [vector_of(tokens, dimensions) for tokens in call.inputs]
     embeddings = [_base64(vector) for vector in vectors] if call.is_base64 else vectors
     return embedding_answer(head, embeddings, sum(map(len, call.inputs)))
 
 
-def _vector(tokens: list[str], dimensions: int) -> list[float]:
+def vector_of(tokens: list[str], dimensions: int) -> list[float]:
     """Of length one, the same for the same text."""
     source = seeded("embedding", *tokens)
     values = [source.gauss(0, 1) for _ in range(dimensions)]

@@ -2,22 +2,24 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct, field
 
 from workers.engines.fake.calls import EmbeddingCall, GenerationCall, Served
-from workers.engines.fake.chunks import DONE
+from workers.engines.fake.chunks import DONE, ChunkWriter, error_event
 from workers.engines.fake.clockwork import Clockwork
-from workers.engines.fake.embedding import Embedding, answer_embeddings
+from workers.engines.fake.embedding import Embedding
 from workers.engines.fake.errors import APIError, engine_busy, engine_dead, internal_error
 from workers.engines.fake.exposition import EngineMetrics
 from workers.engines.fake.faults import ErrorShare, Faults
-from workers.engines.fake.generation import Choice, Generation, Reply, error_event
+from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
 from workers.engines.fake.model.costs import StepCost
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
+from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
 
@@ -78,12 +80,7 @@ class FakeEngine:
 
     def generate(self, call: GenerationCall, request_id: str, path: str, reply: Reply) -> Generation:
         """Raises APIError when the request is not taken."""
-        prefix, kind = ("chatcmpl", "chat.completion") if call.is_chat else ("cmpl", "text_completion")
-        if call.is_chat and call.is_stream:
-            kind += ".chunk"
-        now = int(self._wall_clock())
-        head = {"id": f"{prefix}-{request_id}", "object": kind, "created": now, "model": self.served.name}
-        generation = Generation(call, head, reply, self._ended)
+        generation = Generation(call, self._writer(call, request_id), reply, self._ended)
         generation.reset_after_tokens = self.faults.reset_after_tokens
         choices = self._choices(call)
         entry = self._entry(request_id, path, call.prompts, call.priority)
@@ -95,15 +92,17 @@ class FakeEngine:
         generation.begin()
         return generation
 
-    def embed(self, call: EmbeddingCall, request_id: str, path: str, reply: Reply) -> Embedding:
-        """Raises APIError when the request is not taken."""
+    def embed(
+        self, call: EmbeddingCall, request_id: str, path: str, reply: Reply, answer: Callable[[], bytes]
+    ) -> Embedding:
+        """Raises APIError when the request is not taken. `answer` makes the body once all inputs are read."""
         entry = self._entry(request_id, path, call.inputs, call.priority)
         self._admit(entry, len(call.inputs), None, reply)
         sequences = [
             Sequence(prompt_tokens=len(tokens), output_tokens=0, priority=self._priority(call.priority))
             for tokens in call.inputs
         ]
-        embedding = Embedding(sequences, reply, lambda: self._embedding_answer(call, request_id), self._ended)
+        embedding = Embedding(sequences, reply, answer, self._ended)
         self._start(embedding, entry, sequences)
         return embedding
 
@@ -123,6 +122,16 @@ class FakeEngine:
         self.batch.kv.forget_idle()
 
     # taking a request
+
+    def _writer(self, call: GenerationCall, request_id: str) -> AnswerWriter:
+        now = int(self._wall_clock())
+        if call.api == "responses":
+            return ResponsesWriter({"id": f"resp_{request_id}", "created": now, "model": self.served.name}, call)
+        prefix, kind = ("chatcmpl", "chat.completion") if call.is_chat else ("cmpl", "text_completion")
+        if call.is_chat and call.is_stream:
+            kind += ".chunk"
+        head = {"id": f"{prefix}-{request_id}", "object": kind, "created": now, "model": self.served.name}
+        return MessagesWriter(head, call) if call.api == "messages" else ChunkWriter(head, call)
 
     def _entry(self, request_id: str, path: str, prompts: list[list[str]], priority: int) -> LedgerEntry:
         return LedgerEntry(
@@ -201,10 +210,10 @@ class FakeEngine:
         for sequence in sequences:
             self._clockwork.submit(sequence, work)
 
-    def _embedding_answer(self, call: EmbeddingCall, request_id: str) -> bytes:
+    def list_head(self, prefix: str, request_id: str) -> dict[str, Any]:
+        """How answers begin that are lists."""
         now = int(self._wall_clock())
-        head = {"id": f"embd-{request_id}", "object": "list", "created": now, "model": self.served.name}
-        return answer_embeddings(head, call, self.options.embedding_dimensions)
+        return {"id": f"{prefix}-{request_id}", "object": "list", "created": now, "model": self.served.name}
 
     # endings
 

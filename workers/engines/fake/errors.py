@@ -12,10 +12,25 @@ class APIError(Exception):
     def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.body = {"error": {"message": message, "type": kind, "param": param, "code": status}}
+        self.body: dict[str, dict[str, Any]] = {
+            "error": {"message": message, "type": kind, "param": param, "code": status}
+        }
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self.body)
+
+
+class MessagesError(APIError):
+    """The same in Anthropic's shape, which keeps type and message."""
+
+    def encode(self) -> bytes:
+        error = {name: self.body["error"][name] for name in ("type", "message")}
+        return msgspec.json.encode({"type": "error", "error": error})
+
+
+def for_messages(error: APIError) -> MessagesError:
+    content: dict[str, Any] = error.body["error"]
+    return MessagesError(error.status, content["type"], content["message"], content["param"])
 
 
 def bad_value(message: str, parameter: str, value: Any) -> APIError:

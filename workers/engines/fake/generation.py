@@ -1,25 +1,15 @@
 """One generating request, from the call to the last byte."""
 
-import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from workers.engines.fake.calls import GenerationCall
-from workers.engines.fake.chunks import DONE, ChunkWriter, event
 from workers.engines.fake.errors import APIError
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.plan import AnswerPlan
-from workers.engines.fake.shapes import (
-    Timings,
-    Usage,
-    chat_choice,
-    chat_logprobs,
-    completion_choice,
-    completion_logprobs,
-    whole_answer,
-)
+from workers.engines.fake.shapes import Timings, Usage
 
 
 class Reply(Protocol):
@@ -30,6 +20,17 @@ class Reply(Protocol):
     def send(self, content: bytes) -> None: ...
     def end_stream(self) -> None: ...
     def reset(self) -> None: ...
+
+
+class AnswerWriter(Protocol):
+    """The bytes of an answer in one API's shape. A stream is started, opened with its first token, and ended."""
+
+    def started(self) -> list[bytes]: ...
+    def opening(self, choices: list[int], usage: Usage) -> list[bytes]: ...
+    def text(self, index: int, plan: AnswerPlan, start: int, end: int, usage: Usage | None) -> bytes: ...
+    def ending(self, plan: AnswerPlan, usage: Usage, timings: Timings | None) -> list[bytes]: ...
+    def broken(self, error: APIError) -> list[bytes]: ...
+    def whole(self, plans: list[AnswerPlan], usage: Usage, timings: Timings | None) -> bytes: ...
 
 
 class Choice(Struct, eq=False):
@@ -56,13 +57,12 @@ OnEnd = Callable[["Generation", str], None]
 class Generation:
     """Collects what the choices gain and writes it. `on_end` is called once, with the outcome."""
 
-    def __init__(self, call: GenerationCall, head: dict[str, Any], reply: Reply, on_end: OnEnd) -> None:
+    def __init__(self, call: GenerationCall, writer: AnswerWriter, reply: Reply, on_end: OnEnd) -> None:
         self.call = call
         self.choices: dict[Sequence, Choice] = {}
         self.reset_after_tokens: int | None = None
-        self._head = head
         self._reply = reply
-        self._writer = ChunkWriter(head, call)
+        self._writer = writer
         self._on_end = on_end
         self._has_begun = False
         self._is_over = False
@@ -74,6 +74,7 @@ class Generation:
         """A stream's headers go out at once, before the prompt is read."""
         if self.call.is_stream:
             self._reply.start_stream()
+            self._send(self._writer.started())
 
     def progressed(self, sequence: Sequence, generated_tokens: int) -> None:
         choice = self.choices[sequence]
@@ -90,8 +91,7 @@ class Generation:
         if self._is_over:
             return
         if self.call.is_stream:
-            self._reply.send(error_event(error))
-            self._reply.send(DONE)
+            self._send(self._writer.broken(error))
             self._reply.end_stream()
         else:
             self._reply.answer(error.status, error.encode())
@@ -120,21 +120,18 @@ class Generation:
     def _stream(self, choice: Choice) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self._send_roles(choice)
+            indexes = [each.index for each in self.choices.values()]
+            self._send(self._writer.opening(indexes, self._usage_of(choice, 0)))
         start, end = choice.sent_tokens, choice.generated_tokens
-        usage = self._usage_of(choice, end) if self.call.continuous_usage else None
         choice.sent_tokens = end
-        self._reply.send(self._writer.text(choice.index, choice.plan, start, end, usage))
+        self._reply.send(self._writer.text(choice.index, choice.plan, start, end, self._usage_of(choice, end)))
         if self.reset_after_tokens is not None and self.completion_tokens >= self.reset_after_tokens:
             self._end("error")
             self._reply.reset()
 
-    def _send_roles(self, first: Choice) -> None:
-        if not self.call.is_chat:
-            return
-        usage = self._usage_of(first, 0) if self.call.continuous_usage else None
-        for choice in self.choices.values():
-            self._reply.send(self._writer.role(choice.index, usage))
+    def _send(self, events: list[bytes]) -> None:
+        for event in events:
+            self._reply.send(event)
 
     def _usage_of(self, choice: Choice, completion_tokens: int) -> Usage:
         """Running usage is that of one choice, in vLLM too."""
@@ -168,32 +165,15 @@ class Generation:
         )
 
     def _finish(self) -> None:
+        plans = [choice.plan for choice in self.choices.values()]
         if self.call.is_stream:
-            if self.call.includes_usage:
-                self._reply.send(self._writer.usage(self._usage(), self._timings()))
-            self._reply.send(DONE)
+            self._send(self._writer.ending(plans[0], self._usage(), self._timings()))
             self._reply.end_stream()
         else:
-            self._reply.answer(200, self._whole())
-        self._end(next(iter(self.choices.values())).plan.finish_reason)
-
-    def _whole(self) -> bytes:
-        build = chat_choice if self.call.is_chat else completion_choice
-        choices = [build(choice.index, choice.plan, self._logprobs(choice.plan)) for choice in self.choices.values()]
-        return whole_answer(self._head, choices, self._usage(), self._timings(), is_chat=self.call.is_chat)
-
-    def _logprobs(self, plan: AnswerPlan) -> dict[str, Any] | None:
-        top = self.call.top_logprobs
-        if top is None:
-            return None
-        return chat_logprobs(plan.tokens, top) if self.call.is_chat else completion_logprobs(plan.tokens, top)
+            self._reply.answer(200, self._writer.whole(plans, self._usage(), self._timings()))
+        self._end(plans[0].finish_reason)
 
     def _end(self, outcome: str) -> None:
         if not self._is_over:
             self._is_over = True
             self._on_end(self, outcome)
-
-
-def error_event(error: APIError) -> bytes:
-    """Written with the standard library's spacing, as vLLM does for this one."""
-    return event(json.dumps(error.body).encode())

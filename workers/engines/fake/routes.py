@@ -17,11 +17,14 @@ from workers.engines.fake.calls import (
     read_embedding,
     read_tokenize,
 )
+from workers.engines.fake.chat_calls import count_message_tokens, read_message_call, read_response_call
+from workers.engines.fake.embedding import answer_embeddings
 from workers.engines.fake.engine import FakeEngine
-from workers.engines.fake.errors import APIError, unsupported_media_type
+from workers.engines.fake.errors import APIError, for_messages, unsupported_media_type
 from workers.engines.fake.exposition import CONTENT_TYPE
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.http import JSON, Exchange
+from workers.engines.fake.scoring import answer_rerank, answer_score, read_rerank, read_score
 from workers.engines.fake.words import shown_token
 
 Route = Callable[[Exchange], None]
@@ -76,10 +79,21 @@ class Routes:
         }
 
     def _generate(self) -> dict[str, dict[str, Route]]:
-        return {"/v1/chat/completions": {"POST": self._chat}, "/v1/completions": {"POST": self._completion}}
+        return {
+            "/v1/chat/completions": {"POST": self._chat},
+            "/v1/completions": {"POST": self._completion},
+            "/v1/responses": {"POST": self._response},
+            "/v1/messages": {"POST": self._message},
+            "/v1/messages/count_tokens": {"POST": self._count_message_tokens},
+        }
 
     def _embed(self) -> dict[str, dict[str, Route]]:
-        return {"/v1/embeddings": {"POST": self._embedding}}
+        table: dict[str, dict[str, Route]] = {"/v1/embeddings": {"POST": self._embedding}}
+        for path in ("/v1/rerank", "/v2/rerank", "/rerank"):
+            table[path] = {"POST": self._rerank}
+        for path in ("/v1/score", "/score"):
+            table[path] = {"POST": self._score}
+        return table
 
     # inference
 
@@ -92,6 +106,23 @@ class Routes:
         engine = self._engine
         self._start(exchange, read_completion(_body(exchange), engine.served, priority, engine.ids))
 
+    def _response(self, exchange: Exchange) -> None:
+        priority = exchange.request.headers.get("x-vllm-priority")
+        self._start(exchange, read_response_call(_body(exchange), self._engine.served, priority))
+
+    def _message(self, exchange: Exchange) -> None:
+        priority = exchange.request.headers.get("x-vllm-priority")
+        call = read_message_call(_body(exchange), self._engine.served, priority)
+        try:
+            self._start(exchange, call)
+        except APIError as error:
+            raise for_messages(error) from error
+
+    def _count_message_tokens(self, exchange: Exchange) -> None:
+        count = count_message_tokens(_body(exchange))
+        answer = {"input_tokens": count, "context_management": {"original_input_tokens": count}}
+        exchange.answer(200, shapes.encode(answer))
+
     def _start(self, exchange: Exchange, call: GenerationCall) -> None:
         request_id = self._request_id(exchange, call)
         work = self._engine.generate(call, request_id, exchange.request.path, exchange)
@@ -101,7 +132,24 @@ class Routes:
         priority = exchange.request.headers.get("x-vllm-priority")
         engine = self._engine
         call = read_embedding(_body(exchange), engine.served, priority, engine.ids)
-        work = engine.embed(call, self._request_id(exchange, call), exchange.request.path, exchange)
+        head = engine.list_head("embd", self._request_id(exchange, call))
+        dimensions = engine.options.embedding_dimensions
+        self._pool(exchange, call, lambda: answer_embeddings(head, call, dimensions))
+
+    def _rerank(self, exchange: Exchange) -> None:
+        body = _body(exchange)
+        call = read_rerank(body, self._engine.served)
+        request_id, model, documents = self._request_id(exchange, call), self._engine.served.name, body["documents"]
+        self._pool(exchange, call, lambda: answer_rerank(call, request_id, model, documents, body.get("top_n")))
+
+    def _score(self, exchange: Exchange) -> None:
+        call = read_score(_body(exchange), self._engine.served)
+        head = self._engine.list_head("score", self._request_id(exchange, call))
+        self._pool(exchange, call, lambda: answer_score(call, head))
+
+    def _pool(self, exchange: Exchange, call: EmbeddingCall, answer: Callable[[], bytes]) -> None:
+        request_id = self._request_id(exchange, call)
+        work = self._engine.embed(call, request_id, exchange.request.path, exchange, answer)
         exchange.on_disconnect = work.abandon
 
     def _request_id(self, exchange: Exchange, call: GenerationCall | EmbeddingCall) -> str:

@@ -133,14 +133,17 @@ def whole_answer(
 
 def embedding_answer(head: dict[str, Any], embeddings: list[Any], prompt_tokens: int) -> bytes:
     items = [{"index": index, "object": "embedding", "embedding": item} for index, item in enumerate(embeddings)]
-    usage = {
+    return encode({**head, "data": items, "usage": pooling_usage(prompt_tokens)})
+
+
+def pooling_usage(prompt_tokens: int) -> dict[str, Any]:
+    return {
         "prompt_tokens": prompt_tokens,
         "total_tokens": prompt_tokens,
         "completion_tokens": 0,
         "prompt_tokens_details": None,
         "completion_tokens_details": None,
     }
-    return encode({**head, "data": items, "usage": usage})
 
 
 def model_list(name: str, created: int, max_model_tokens: int, permission_id: str) -> bytes:

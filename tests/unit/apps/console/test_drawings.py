@@ -37,6 +37,11 @@ def test_more_models_than_colours_share_the_last_one():
     assert chart.columns[0].total == 17
 
 
+def test_what_cost_nothing_has_no_series():
+    values = {(MONDAY, "chat"): Decimal(3), (MONDAY, ""): Decimal(0)}
+    assert stack_by_day([MONDAY], values).names == ["chat"]
+
+
 def test_days_without_cost_are_empty_columns_not_errors():
     chart = stack_by_day([MONDAY, TUESDAY], {})
     assert [column.blocks for column in chart.columns] == [[], []]

@@ -38,6 +38,18 @@ def test_bodies_that_only_python_can_read_are_read_all_the_same():
     assert json.loads(with_fields(body, {"model": "other"}))["model"] == "other"
 
 
+def test_half_a_surrogate_pair_is_read_as_text_that_can_be_written_down():
+    found = peek(b'{"model":"\\ud800","user":"a\\udfff"}')
+    assert (found.model, found.end_user) == ("?", "a?")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"model":"m","x":%b%b}' % (b"[" * 50_000, b"]" * 50_000)])
+def test_a_body_that_is_nested_too_deeply_is_refused_with_400(body):
+    with pytest.raises(GatewayError) as refusal:
+        peek(body)
+    assert (refusal.value.status, refusal.value.code) == (400, "invalid_json")
+
+
 def test_another_model_leaves_every_other_byte_of_the_values_alone():
     body = b'{"a":1.50,"model":"x","s":"\\u00e9","n":[1, 2],"big":12345678901234567890123}'
     changed = with_fields(body, {"model": "y"})

@@ -23,6 +23,10 @@ def grant_for(key, **fields):
     return KeyGrant(key_id="k", key_sha256=sha256(key).hexdigest(), tenant_id="gold", **fields)
 
 
+def every(version_id):
+    return True
+
+
 def test_a_key_is_found_by_its_hash():
     grant = Directory(snapshot()).find_grant(b"ty-s", 0)
     assert grant is not None
@@ -54,10 +58,22 @@ def test_a_key_bound_to_models_sees_and_uses_only_those():
 
 def test_the_memory_of_a_split_survives_a_new_snapshot_that_leaves_the_route_alone():
     first = Directory(snapshot())
-    chosen = {user: first.choose_version("m", user) for user in map(str, range(300))}
+    chosen = {user: first.choose_version("m", user, every) for user in map(str, range(300))}
     second = Directory(snapshot(generation=2), first)
-    assert {user: second.choose_version("m", user) for user in chosen} == chosen
+    assert {user: second.choose_version("m", user, every) for user in chosen} == chosen
 
 
 def test_a_route_to_a_version_that_is_not_in_the_snapshot_leads_nowhere():
-    assert Directory(snapshot(versions=[])).choose_version("m", "") is None
+    assert Directory(snapshot(versions=[])).choose_version("m", "", every) is None
+
+
+def test_a_version_without_engines_is_stood_in_for_by_another_of_its_route():
+    directory = Directory(snapshot())
+    chosen = {directory.choose_version("m", "", lambda version_id: version_id == "v2").version_id for _ in range(20)}
+    assert chosen == {"v2"}
+
+
+def test_when_no_version_has_engines_the_chosen_one_is_waited_for():
+    directory = Directory(snapshot())
+    chosen = [directory.choose_version("m", "", lambda version_id: False).version_id for _ in range(20)]
+    assert (chosen.count("v1"), chosen.count("v2")) == (18, 2)

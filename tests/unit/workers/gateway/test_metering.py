@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from workers.contracts.snapshot import Price
 from workers.gateway.bodies import PromptDetails, Usage
-from workers.gateway.metering import NOTHING, Meter, Settlement, Used, cost_pico_usd, estimated, reported
+from workers.gateway.metering import (
+    NOTHING,
+    Meter,
+    Settlement,
+    Used,
+    cost_pico_usd,
+    estimated,
+    estimated_from_first,
+    reported,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -72,7 +81,12 @@ def test_usage_that_an_engine_reports_as_null_or_negative_counts_as_nothing():
 
 
 def test_an_estimate_is_flagged():
-    assert estimated(body_bytes=401, output_tokens=7) == Used(source="estimated", input_tokens=101, output_tokens=7)
+    assert estimated(prompt_bytes=401, output_tokens=7) == Used(source="estimated", input_tokens=101, output_tokens=7)
+
+
+def test_what_an_engine_leaves_out_of_several_choices_is_estimated_from_the_first():
+    used = estimated_from_first(Usage(5, 8), choices=4, prompts=2)
+    assert used == Used(source="estimated", input_tokens=10, output_tokens=32)
 
 
 def test_a_record_says_who_what_when_and_how_much():

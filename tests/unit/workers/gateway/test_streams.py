@@ -147,6 +147,16 @@ def test_llamacpp_passes_byte_for_byte_when_nothing_was_added():
     assert (stream.usage.prompt_tokens, stream.usage.cached_tokens, stream.usage.completion_tokens) == (34, 33, 6)
 
 
+def test_llamacpp_counts_every_choice_of_a_stream_though_its_usage_speaks_of_one():
+    stream = llamacpp()
+    for index in (0, 1):
+        event = LLAMACPP_EVENT % (b'"length"', b"", 8)
+        stream.feed(event.replace(b'"index":0', b'"index":%d' % index))
+    stream.feed(b'data: {"choices":[],"usage":{"completion_tokens":8,"prompt_tokens":37}}\n\n')
+    assert stream.usage is not None
+    assert stream.usage.completion_tokens == 16
+
+
 CHOICES = (
     b'data: {"choices":[{"index":%d,"text":" a","finish_reason":null}],'
     b'"usage":{"prompt_tokens":%d,"total_tokens":9,"completion_tokens":%d}}\n\n'

@@ -1,0 +1,56 @@
+"""What the gateway asks of an API, and of the stream of one answer."""
+
+from typing import Protocol
+
+from workers.gateway.bodies import Answer, Usage
+from workers.gateway.errors import GatewayError
+
+
+class AnswerStream(Protocol):
+    """Fed with the engine's bytes; returns what may go out, always whole events.
+
+    `usage` is the engine's own count, None while it has not said; `input_tokens` what it said of the prompt alone.
+    `fingerprint` is as StreamFilter has it, None where there is none to learn.
+    """
+
+    fingerprint: bytes | None
+    events_with_output: int
+    has_error: bool
+
+    @property
+    def has_first_token(self) -> bool: ...
+
+    @property
+    def usage(self) -> Usage | None: ...
+
+    @property
+    def input_tokens(self) -> int | None: ...
+
+    @property
+    def is_too_long(self) -> bool: ...
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+    def finish_whole_events(self) -> bytes: ...
+
+
+class API(Protocol):
+    """`error_headers` come with an error beside those that every error has."""
+
+    def read_answer(self, body: bytes) -> Answer:
+        """Of a whole answer; an empty one when the body is not what an engine sends."""
+
+    def open_stream(self, rename: tuple[str, str] | None) -> AnswerStream | None:
+        """None where StreamFilter and the engine's dialect do it. `rename` is the model's name (from, to)."""
+
+    def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:
+        """Ours, on every answer."""
+
+    def error_body(self, error: GatewayError) -> bytes: ...
+
+    def error_headers(self, error: GatewayError) -> list[tuple[bytes, bytes]]: ...
+
+    def error_event(self, error: GatewayError, stream: AnswerStream | None) -> bytes:
+        """What ends a stream that has begun."""

@@ -1,0 +1,55 @@
+"""Multipart forms, as far as routing needs them: one field is found or set, and no part is copied."""
+
+import re
+
+from workers.gateway.bodies import Peek
+from workers.gateway.errors import bad_request
+
+_BOUNDARY = re.compile(rb'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
+_NAME = re.compile(rb'content-disposition:[^\r\n]*?[;\s]name="?([^";\r\n]*)"?', re.IGNORECASE)
+MAX_PARTS = 64
+MAX_PART_HEAD_BYTES = 4096
+MAX_VALUE_BYTES = 1024
+
+
+def peek_form(body: bytes, content_type: bytes) -> Peek:
+    """Raises a 400 that says what is wrong when there is no one model in it."""
+    fields = _find_fields(body, content_type)
+    short = {name: span for name, span in fields.items() if 0 < span.stop - span.start <= MAX_VALUE_BYTES}
+    if "model" not in short:
+        raise bad_request("missing_model", "You must provide a model, as a field of the form.", "model")
+    texts = {name: body[span].decode("utf-8", "replace") for name, span in short.items()}
+    return Peek(**{name: text for name, text in texts.items() if name in Peek.__struct_fields__})
+
+
+def with_form_model(body: bytes, content_type: bytes, name: str) -> bytes:
+    span = _find_fields(body, content_type)["model"]
+    return body[: span.start] + name.encode() + body[span.stop :]
+
+
+def _find_fields(body: bytes, content_type: bytes) -> dict[str, slice]:
+    """Where the values stand. A second `model` is refused: parsers differ in which they take."""
+    boundary = _BOUNDARY.search(content_type)
+    if boundary is None or not content_type.lower().startswith(b"multipart/form-data"):
+        raise bad_request("invalid_form", "The body must be multipart/form-data with a boundary.")
+    fields: dict[str, slice] = {}
+    for name, span in _parts(body, b"--" + boundary[1]):
+        if name == "model" and name in fields:
+            raise bad_request("invalid_form", "The form has more than one model.", "model")
+        fields[name] = span
+    return fields
+
+
+def _parts(body: bytes, delimiter: bytes) -> list[tuple[str, slice]]:
+    parts: list[tuple[str, slice]] = []
+    start = 0 if body.startswith(delimiter) else body.find(b"\r\n" + delimiter) + 2
+    while len(parts) < MAX_PARTS:
+        head_start = start + len(delimiter)
+        head_end = body.find(b"\r\n\r\n", head_start, head_start + MAX_PART_HEAD_BYTES)
+        end = body.find(b"\r\n" + delimiter, head_end + 2)
+        if head_end < 0 or end < 0:
+            return parts
+        found = _NAME.search(body, head_start, head_end)
+        parts.append((found[1].decode("utf-8", "replace") if found else "", slice(head_end + 4, end)))
+        start = end + 2
+    raise bad_request("invalid_form", f"The form has more than {MAX_PARTS} parts.")

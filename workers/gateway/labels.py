@@ -1,0 +1,65 @@
+"""What clients say of a request beside the prompt: who, for what, and in which trace."""
+
+import re
+from collections.abc import Callable
+
+from workers.gateway.bodies import Peek
+from workers.gateway.heads import Headers
+
+# The most that OpenAI's own API takes as metadata.
+MAX_METADATA = 16
+MAX_NAME = 64
+MAX_VALUE = 512
+
+_TAG_HEADERS = (b"x-gateway-inference-objective", b"x-gateway-inference-fairness-id", b"x-workflow-id")
+_STICKY_HEADERS = (b"x-workflow-id", b"x-session-id")
+_NOTED = frozenset((*_TAG_HEADERS, *_STICKY_HEADERS, b"x-request-id", b"traceparent", b"content-type"))
+# https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
+_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_NEITHER_ZERO = 1 << 64 | 1
+_TAG_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key")
+
+
+def note_headers(headers: Headers) -> dict[bytes, bytes]:
+    """Those that are read here, by name."""
+    return {name: value for name, value in headers if name in _NOTED}
+
+
+def read_tags(noted: dict[bytes, bytes], found: Peek) -> dict[str, str]:
+    """Under the names that the client used; its metadata comes first, and gives way where a name is taken."""
+    tags = _metadata_tags(found.metadata) if found.metadata is not None else {}
+    for name in _TAG_HEADERS:
+        if name in noted:
+            tags[name.decode()] = noted[name].decode("utf-8", "replace")[:MAX_VALUE]
+    for field in _TAG_FIELDS:
+        value = getattr(found, field)
+        if value and isinstance(value, str):
+            tags[field] = value[:MAX_VALUE]
+    return tags
+
+
+def _metadata_tags(metadata: object) -> dict[str, str]:
+    """What is no map of strings is the engine's to refuse."""
+    if not isinstance(metadata, dict):
+        return {}
+    texts = [(name, value) for name, value in metadata.items() if isinstance(value, str)]
+    return {name[:MAX_NAME]: value[:MAX_VALUE] for name, value in texts[:MAX_METADATA]}
+
+
+def sticky_id(noted: dict[bytes, bytes], found: Peek) -> str:
+    """What must stay on one version: a workflow or session before a user; nothing without a name."""
+    for name in _STICKY_HEADERS:
+        value = noted.get(name)
+        if value:
+            return value.decode("utf-8", "replace")
+    given = (found.prompt_cache_key, found.safety_identifier, found.user)
+    return next((value for value in given if isinstance(value, str) and value), "")
+
+
+def trace_parent(noted: dict[bytes, bytes], random_bits: Callable[[int], int]) -> bytes:
+    """The client's own, or a new one, marked as sampled so that the engine decides as if it were asked directly."""
+    given = noted.get(b"traceparent")
+    if given is not None and _TRACEPARENT.fullmatch(given):
+        return given
+    ids = b"%048x" % (random_bits(192) | _NEITHER_ZERO)
+    return b"00-%b-%b-01" % (ids[:32], ids[32:])

@@ -1,0 +1,62 @@
+"""Which paths go to an engine, and what is to know of each."""
+
+from msgspec import Struct
+
+from workers.gateway.apis.anthropic import Anthropic
+from workers.gateway.apis.interface import API
+from workers.gateway.apis.openai import Audio, OpenAI
+from workers.gateway.apis.responses import Responses
+
+
+class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
+    """`operation` is OpenTelemetry's gen_ai.operation.name. All take POST and name a model.
+
+    `asks_for_usage`: a stream tells its usage only if asked. `is_metered`: whether it costs anything.
+    `is_form`: the model is a field of a multipart form, not of a JSON object. `task`: which models do it; "" for all.
+    """
+
+    operation: str
+    api: API
+    asks_for_usage: bool = False
+    is_metered: bool = True
+    is_form: bool = False
+    task: str = ""
+
+
+OPENAI = OpenAI()
+_ANTHROPIC = Anthropic()
+_CHAT = EnginePath(operation="chat", api=OPENAI, asks_for_usage=True, task="generate")
+_COMPLETION = EnginePath(operation="text_completion", api=OPENAI, asks_for_usage=True, task="generate")
+_EMBEDDING = EnginePath(operation="embeddings", api=OPENAI, task="embed")
+_POOLING = EnginePath(operation="pooling", api=OPENAI, task="embed")
+_RERANK = EnginePath(operation="rerank", api=OPENAI, task="embed")
+_SCORE = EnginePath(operation="score", api=OPENAI, task="embed")
+_TOKENIZE = EnginePath(operation="tokenize", api=OPENAI, is_metered=False)
+_AUDIO = EnginePath(operation="transcribe", api=Audio(), is_form=True)
+
+METHOD = "POST"
+ENGINE_PATHS: dict[bytes, EnginePath] = {
+    b"/v1/chat/completions": _CHAT,
+    b"/v1/completions": _COMPLETION,
+    b"/v1/responses": EnginePath(operation="generate_content", api=Responses(), task="generate"),
+    b"/v1/messages": EnginePath(operation="chat", api=_ANTHROPIC, task="generate"),
+    b"/v1/messages/count_tokens": EnginePath(operation="tokenize", api=_ANTHROPIC, is_metered=False),
+    b"/v1/embeddings": _EMBEDDING,
+    b"/v1/rerank": _RERANK,
+    b"/v2/rerank": _RERANK,
+    b"/rerank": _RERANK,
+    b"/v1/score": _SCORE,
+    b"/score": _SCORE,
+    b"/pooling": _POOLING,
+    b"/classify": _POOLING,
+    b"/tokenize": _TOKENIZE,
+    b"/detokenize": _TOKENIZE,
+    b"/v1/audio/transcriptions": _AUDIO,
+    b"/v1/audio/translations": _AUDIO,
+}
+
+
+def api_of(path: bytes) -> API:
+    """Whose errors a client expects there."""
+    known = ENGINE_PATHS.get(path)
+    return known.api if known is not None else OPENAI
