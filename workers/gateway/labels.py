@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from workers.gateway.bodies import Peek
+from workers.gateway.bodies import Peek, first_text
 from workers.gateway.heads import Headers
 
 # The most that OpenAI's own API takes as metadata.
@@ -52,8 +52,7 @@ def sticky_id(noted: dict[bytes, bytes], found: Peek) -> str:
         value = noted.get(name)
         if value:
             return value.decode("utf-8", "replace")
-    given = (found.prompt_cache_key, found.safety_identifier, found.user)
-    return next((value for value in given if isinstance(value, str) and value), "")
+    return first_text(found.prompt_cache_key, found.safety_identifier, found.user)
 
 
 def trace_parent(noted: dict[bytes, bytes], random_bits: Callable[[int], int]) -> bytes:

@@ -91,7 +91,8 @@ class Surface:
         if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
             client.respond(200, _preflight_headers(request) + extra_headers, b"")
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
-            _require_method(request, METHOD)
+            if request.method != METHOD:
+                raise errors.method_not_allowed(METHOD.decode())
             self._ask_engine(client, request, engine_path, extra_headers)
         elif path == _MODELS or path.startswith(_MODELS + b"/"):
             _require_method(request, "GET")
