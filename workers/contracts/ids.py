@@ -6,5 +6,5 @@ def uuid7(unix_time_s: float, random_bits: int) -> str:
     milliseconds = int(unix_time_s * 1000) & 0xFFFF_FFFF_FFFF
     high = milliseconds << 16 | 0x7000 | (random_bits >> 62) & 0xFFF
     low = 0x8000_0000_0000_0000 | random_bits & 0x3FFF_FFFF_FFFF_FFFF
-    text = f"{high << 64 | low:032x}"
+    text = (high << 64 | low).to_bytes(16, "big").hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

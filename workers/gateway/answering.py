@@ -2,12 +2,8 @@
 
 from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
-from workers.gateway.server import ClientConnection, Headers, HttpRequest
-
-_NOT_DOWNSTREAM = frozenset(
-    b"connection keep-alive transfer-encoding content-length trailer upgrade"
-    b" access-control-allow-origin access-control-allow-credentials".split()
-)
+from workers.gateway.heads import AnswerHead, Headers, header_lines
+from workers.gateway.server import ClientConnection, HttpRequest
 
 
 class ClientAnswer:
@@ -19,42 +15,44 @@ class ClientAnswer:
         self._is_http_10 = request.is_http_10
         self._request = request
         self._own_headers = own_headers
+        self.timing: Headers = []
         self.has_begun = False
 
-    def send_whole(self, status: int, headers: Headers, body: bytes) -> None:
-        self._client.respond(status, self._merge(headers), body)
+    def send_whole(self, head: AnswerHead, body: bytes) -> None:
+        lines = self._lines(head) + b"content-length: %d\r\n" % len(body)
+        self._client.respond_with(head.status, lines, body)
 
     def send_error(self, error: GatewayError) -> None:
         headers = self._api.error_headers(error) + self._own_headers
         self._client.respond(error.status, headers, self._api.error_body(error))
 
-    def send_part(self, status: int, headers: Headers, part: bytes) -> None:
-        """`status` and `headers` count only for the first part."""
-        self._client.transport.write(self._head_if_due(status, headers) + self._framed(part))
+    def send_part(self, head: AnswerHead, part: bytes) -> None:
+        """`head` counts only for the first part."""
+        framed = part if self._is_http_10 else b"%x\r\n%b\r\n" % (len(part), part)
+        self._client.write(framed if self.has_begun else self._begin(head) + framed)
 
-    def end(self, status: int, headers: Headers, last_part: bytes) -> None:
+    def end(self, head: AnswerHead, last_part: bytes) -> None:
         end_mark = b"" if self._is_http_10 else b"0\r\n\r\n"
-        self._client.transport.write(self._head_if_due(status, headers) + self._framed(last_part) + end_mark)
+        begin = b"" if self.has_begun else self._begin(head)
+        self._client.write(begin + self._framed(last_part) + end_mark)
         self._client.response_done()
 
-    def _head_if_due(self, status: int, headers: Headers) -> bytes:
-        if self.has_begun:
-            return b""
+    def _begin(self, head: AnswerHead) -> bytes:
         self.has_begun = True
-        framing: Headers = []
+        lines = self._lines(head)
         if self._is_http_10:
             self._request.keeps_alive = False  # the end of the connection is the end of the answer
         else:
-            framing = [(b"transfer-encoding", b"chunked")]
-        return self._client.head(status, self._merge(headers) + framing)
+            lines += b"transfer-encoding: chunked\r\n"
+        return self._client.head(head.status, lines)
 
     def _framed(self, part: bytes) -> bytes:
         if self._is_http_10 or not part:
             return part
         return b"%x\r\n%b\r\n" % (len(part), part)
 
-    def _merge(self, headers: Headers) -> Headers:
+    def _lines(self, head: AnswerHead) -> bytes:
         """The engine's headers win over ours, but for those that speak of its own connection."""
-        kept = [header for header in headers if header[0] not in _NOT_DOWNSTREAM]
-        names = {name for name, _ in kept}
-        return kept + [header for header in self._own_headers if header[0] not in names or header[0] == b"vary"]
+        shown = head.shown_names
+        own = [header for header in self._own_headers if header[0] not in shown or header[0] == b"vary"]
+        return head.lines_downstream + header_lines(self.timing + own)

@@ -9,12 +9,6 @@ from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
 from workers.gateway.server import HttpRequest
 
-# Headers that speak of one connection or of the client's own credentials, or that are ours to set.
-_NOT_UPSTREAM = frozenset(
-    b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
-    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent".split()
-)
-
 
 class Question(Struct, eq=False):
     """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name."""
@@ -43,15 +37,21 @@ class Question(Struct, eq=False):
 
     def for_engine(self, engine: Engine) -> bytes:
         """The whole HTTP request."""
-        request = self.request
+        head = self.request.head
         body = self._body_for(engine)
-        target = request.path + b"?" + request.query if request.query else request.path
-        lines = [b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (request.method, target, engine.pool.authority)]
-        lines += [b"%b: %b\r\n" % header for header in request.headers if header[0] not in _NOT_UPSTREAM]
-        ours = (self.request_id.encode(), self.trace_parent, len(body))
-        lines.append(b"x-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n" % ours)
-        lines.append(body)
-        return b"".join(lines)
+        return (
+            b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b"
+            % (
+                head.method,
+                head.path + b"?" + head.query if head.query else head.path,
+                engine.pool.authority,
+                head.lines_upstream,
+                self.request_id.encode(),
+                self.trace_parent,
+                len(body),
+                body,
+            )
+        )
 
     def _body_for(self, engine: Engine) -> bytes:
         body = self.request.body

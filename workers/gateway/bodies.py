@@ -11,6 +11,14 @@ from workers.gateway.errors import GatewayError, bad_request
 _TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 
 
+def first_text(*values: object) -> str:
+    """The first that is a string and not empty; "" if none is."""
+    for value in values:
+        if value and isinstance(value, str):
+            return value
+    return ""
+
+
 class Peek(Struct):
     """The few fields of a request that routing and metering need. Types are the client's: the engine validates."""
 
@@ -42,8 +50,7 @@ class Peek(Struct):
         if not (self.safety_identifier or self.user or self.metadata):
             return ""
         in_metadata = self.metadata.get("user_id") if isinstance(self.metadata, dict) else None
-        named = (self.safety_identifier, self.user, in_metadata)
-        return next((name for name in named if isinstance(name, str) and name), "")[:256]
+        return first_text(self.safety_identifier, self.user, in_metadata)[:256]
 
     @property
     def choices_per_prompt(self) -> int:

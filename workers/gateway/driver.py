@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
+from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool
 from workers.scheduling.interface import Cancel, Command, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
@@ -39,9 +40,10 @@ class Scheduled(Protocol):
 class Driver:
     """The live driver of a `Scheduler`: engines by endpoint id, requests by the ids that it gives them."""
 
-    def __init__(self, scheduler: Scheduler, monotonic: Callable[[], float]) -> None:
+    def __init__(self, scheduler: Scheduler, monotonic: Callable[[], float], turn: Turn) -> None:
         self._scheduler = scheduler
         self._monotonic = monotonic
+        self._turn = turn
         self._engines: dict[str, Engine] = {}
         self._scheduled: dict[int, Scheduled] = {}
         self._next_id = 0
@@ -141,7 +143,7 @@ class Driver:
         ):
             self._lose(endpoint.endpoint_id)
             known = None
-        pool = known.pool if known is not None else EnginePool(endpoint.base_url)
+        pool = known.pool if known is not None else EnginePool(endpoint.base_url, self._turn)
         self._engines[endpoint.endpoint_id] = Engine(endpoint, pool)
         commands = self._scheduler.endpoint_updated(
             endpoint.endpoint_id,

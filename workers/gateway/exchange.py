@@ -18,6 +18,7 @@ from workers.gateway.bodies import Answer, with_model
 from workers.gateway.dialects import dialect_of
 from workers.gateway.driver import Driver, Engine
 from workers.gateway.errors import GatewayError
+from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.metering import (
     BYTES_PER_TOKEN,
     NOTHING,
@@ -28,7 +29,7 @@ from workers.gateway.metering import (
     estimated_from_first,
     reported,
 )
-from workers.gateway.server import ClientConnection, Headers
+from workers.gateway.server import ClientConnection
 from workers.gateway.streams import StreamFilter
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Cancel, Reject
@@ -49,6 +50,24 @@ class ExchangeOwner(Protocol):
 class Exchange:
     """Owns the answer to one client request; every path through it ends in `_settle`, once."""
 
+    __slots__ = (
+        "_answer",
+        "_client",
+        "_connecting",
+        "_engine",
+        "_head",
+        "_is_settled",
+        "_output_tokens",
+        "_owner",
+        "_pieces",
+        "_question",
+        "_scheduled_id",
+        "_settlement",
+        "_stream",
+        "_upstream",
+        "last_progress_at",
+    )
+
     def __init__(
         self,
         owner: ExchangeOwner,
@@ -67,8 +86,7 @@ class Exchange:
         self._engine: Engine | None = None
         self._upstream: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._status = 0
-        self._headers: Headers = []
+        self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
         self._pieces: list[bytes] = []
         self._is_settled = False
@@ -95,6 +113,11 @@ class Exchange:
     @property
     def is_client_stalled(self) -> bool:
         return self._client.write_paused_at is not None
+
+    @property
+    def _status(self) -> int:
+        """The engine's; 0 before its answer began."""
+        return self._head.status if self._head is not None else 0
 
     # -- from the scheduler's driver
 
@@ -154,12 +177,11 @@ class Exchange:
 
     # -- from the engine's connection
 
-    def answer_began(self, status: int, headers: Headers) -> None:
+    def answer_began(self, head: AnswerHead) -> None:
         self.last_progress_at = self._owner.monotonic()
-        self._status = status
-        self._headers = [*headers, server_timing(self._settlement, self.last_progress_at)]
-        content_type = next((value for name, value in headers if name == b"content-type"), b"")
-        if content_type.startswith(b"text/event-stream") and self._engine is not None:
+        self._head = head
+        self._answer.timing = server_timing(self._settlement, self.last_progress_at)
+        if head.is_event_stream and self._engine is not None:
             self._stream = self._open_stream(self._engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
@@ -168,19 +190,23 @@ class Exchange:
             self._pieces += pieces
             return
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        self._note_first_token(self._stream)
-        if self._stream.is_too_long:
+        if self._settlement.first_token_at is None:
+            self._note_first_token(self._stream)
+        if passed and self._head is not None:
+            self._answer.send_part(self._head, passed)
+        elif self._stream.is_too_long:
             self.give_up(errors.engine_died())
-        elif passed:
-            self._answer.send_part(self._status, self._headers, passed)
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None
-        self._pieces += pieces
+        assert self._head is not None, "an answer that has ended has begun"  # noqa: S101 - an invariant
+        if self._pieces:
+            pieces = self._pieces + pieces
+        last_part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._stream is not None:
-            self._end_stream(self._stream)
+            self._end_stream(self._stream, self._head, last_part)
         else:
-            self._end_whole()
+            self._end_whole(self._head, last_part)
 
     def answer_failed(self, error: UpstreamError) -> None:
         del error
@@ -214,7 +240,7 @@ class Exchange:
 
     def _try_again(self) -> None:
         self._engine = None
-        self._status = 0
+        self._head = None
         self._pieces = []
         self._stream = None
         self._settlement.first_token_at = None
@@ -253,35 +279,34 @@ class Exchange:
             choices_per_prompt=peek.choices_per_prompt,
         )
 
-    def _end_stream(self, stream: AnswerStream) -> None:
-        last = stream.feed(b"".join(self._pieces)) + stream.finish()
+    def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
+        last = stream.feed(last_part) + stream.finish()
         self._note_first_token(stream)
         if self._engine is not None:
             self._engine.fingerprint = stream.fingerprint
-        self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", self._status)
-        self._answer.end(self._status, self._headers, last)
+        self._settle(self._used_so_far(), "failed" if stream.has_error else "completed", head.status)
+        self._answer.end(head, last)
         self._leave_schedule(is_failed=stream.has_error)
 
-    def _end_whole(self) -> None:
-        body = b"".join(self._pieces)
-        is_answer = self._status < 400  # noqa: PLR2004 - HTTP
+    def _end_whole(self, head: AnswerHead, body: bytes) -> None:
+        is_answer = head.status < 400  # noqa: PLR2004 - HTTP
         used = self._used_by_whole(body) if is_answer else NOTHING
         if is_answer and self._question.is_renamed:
             body = with_model(body, self._question.public_model)
-        self._settle(used, _outcome_of(self._status), self._status)
-        self._answer.send_whole(self._status, self._headers, body)
-        self._leave_schedule(is_failed=self._status >= 500)  # noqa: PLR2004 - HTTP
+        self._settle(used, _outcome_of(head.status), head.status)
+        self._answer.send_whole(head, body)
+        self._leave_schedule(is_failed=head.status >= 500)  # noqa: PLR2004 - HTTP
 
     def _break_off(self, error: GatewayError, outcome: Outcome) -> None:
         """Ends the answer with an error: a whole one if nothing has gone out, an event in the stream otherwise."""
         used = self._used_so_far()
-        if not self._answer.has_begun:
+        if not self._answer.has_begun or self._head is None:
             self._answer_error(error, used, outcome)
             return
         self._settle(used, outcome, self._status, error.code)
         held = self._stream.finish_whole_events() if self._stream is not None else b""
         last_event = self._question.path.api.error_event(error, self._stream)
-        self._answer.end(self._status, self._headers, held + last_event)
+        self._answer.end(self._head, held + last_event)
 
     def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
         self._settle(used, outcome, error.status, error.code)
@@ -355,11 +380,11 @@ class Exchange:
         )
 
 
-def server_timing(settlement: Settlement, now: float) -> tuple[bytes, bytes]:
+def server_timing(settlement: Settlement, now: float) -> Headers:
     """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
     asked_at = settlement.dispatched_at or now
     times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
-    return b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms
+    return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]
 
 
 def _outcome_of(status: int) -> Outcome:

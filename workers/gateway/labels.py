@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from workers.gateway.bodies import Peek
-from workers.gateway.server import Headers
+from workers.gateway.bodies import Peek, first_text
+from workers.gateway.heads import Headers
 
 # The most that OpenAI's own API takes as metadata.
 MAX_METADATA = 16
@@ -13,6 +13,7 @@ MAX_VALUE = 512
 
 NO_TAGS: dict[str, str] = {}
 
+_STICKY_HEADERS = (b"x-workflow-id", b"x-session-id")
 _TAG_HEADERS = frozenset((b"x-gateway-inference-objective", b"x-gateway-inference-fairness-id", b"x-workflow-id"))
 _NOTED = _TAG_HEADERS | {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
@@ -52,13 +53,11 @@ def _metadata_tags(metadata: object) -> dict[str, str]:
 
 def sticky_id(noted: dict[bytes, bytes], found: Peek) -> str:
     """What must stay on one version: a workflow or session before a user; nothing without a name."""
-    named = noted.get(b"x-workflow-id") or noted.get(b"x-session-id")
-    if named:
-        return named.decode("utf-8", "replace")
-    if not (found.prompt_cache_key or found.safety_identifier or found.user):
-        return ""
-    given = (found.prompt_cache_key, found.safety_identifier, found.user)
-    return next((value for value in given if isinstance(value, str) and value), "")
+    for name in _STICKY_HEADERS:
+        value = noted.get(name)
+        if value:
+            return value.decode("utf-8", "replace")
+    return first_text(found.prompt_cache_key, found.safety_identifier, found.user)
 
 
 def trace_parent(noted: dict[bytes, bytes], request_id: str, random_bits: Callable[[int], int]) -> bytes:

@@ -4,6 +4,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,7 +12,6 @@ from workers.contracts.ids import uuid7
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord, UsageSource
 from workers.gateway.bodies import Usage
-from workers.gateway.spool import Spool
 
 # English text in current tokenizers; only for requests whose engine did not get to say.
 BYTES_PER_TOKEN = 4
@@ -32,14 +32,21 @@ NOTHING = Used()
 
 def reported(usage: Usage) -> Used:
     """As the engine said; a cached count above the input (seen in engines' bugs) is cut to it."""
-    input_tokens = max(usage.prompt_tokens or 0, 0)
+    input_tokens = _at_least_0(usage.prompt_tokens)
+    output_tokens = _at_least_0(usage.completion_tokens)
+    if usage.prompt_tokens_details is None and usage.completion_tokens_details is None:
+        return Used(source="engine", input_tokens=input_tokens, output_tokens=output_tokens)
     return Used(
         source="engine",
         input_tokens=input_tokens,
-        cached_input_tokens=min(max(usage.cached_tokens, 0), input_tokens),
-        output_tokens=max(usage.completion_tokens or 0, 0),
-        reasoning_tokens=max(usage.reasoning_tokens, 0),
+        cached_input_tokens=min(_at_least_0(usage.cached_tokens), input_tokens),
+        output_tokens=output_tokens,
+        reasoning_tokens=_at_least_0(usage.reasoning_tokens),
     )
+
+
+def _at_least_0(tokens: int | None) -> int:
+    return tokens if tokens is not None and tokens > 0 else 0
 
 
 def estimated(*, prompt_bytes: int, output_tokens: int, input_tokens: int | None = None) -> Used:
@@ -90,12 +97,16 @@ class Settlement(Struct, kw_only=True):
     tags: dict[str, str] = {}
 
 
+class Records(Protocol):
+    def append(self, record: UsageRecord) -> None: ...
+
+
 class Meter:
     """Turns settlements into records, in the spool and in the running totals. `observers` see each record."""
 
     def __init__(
         self,
-        spool: Spool,
+        records: Records,
         *,
         gateway_id: str,
         boot_id: str,
@@ -106,7 +117,7 @@ class Meter:
         observers: Sequence[Callable[[UsageRecord], None]] = (),
     ) -> None:
         self._observers = observers
-        self._spool = spool
+        self._records = records
         self._gateway_id = gateway_id
         self._boot_id = boot_id
         self._node_id = node_id
@@ -125,7 +136,7 @@ class Meter:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
         record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
-        self._spool.append(record)
+        self._records.append(record)
         self._count(record, now)
         for observe in self._observers:
             observe(record)

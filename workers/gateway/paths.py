@@ -34,7 +34,7 @@ _SCORE = EnginePath(operation="score", api=OPENAI, task="embed")
 _TOKENIZE = EnginePath(operation="tokenize", api=OPENAI, is_metered=False)
 _AUDIO = EnginePath(operation="transcribe", api=Audio(), is_form=True)
 
-METHOD = "POST"
+METHOD = b"POST"
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     b"/v1/chat/completions": _CHAT,
     b"/v1/completions": _COMPLETION,

@@ -9,6 +9,9 @@ from typing import Protocol
 import httptools
 from msgspec import Struct
 
+from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, header_lines, request_head
+from workers.gateway.turns import Turn
+
 MAX_URL_BYTES = 8 * 1024
 MAX_HEADER_BYTES = 64 * 1024
 MAX_HEADERS = 128
@@ -16,28 +19,32 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_PIPELINED = 16
 WRITE_BUFFER_BYTES = 256 * 1024
 
-Headers = list[tuple[bytes, bytes]]
-
-_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
 class HttpRequest(Struct, eq=False):
-    """`headers` are as sent, names in lower case; `body` is decoded from its transfer coding."""
+    """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer."""
 
-    method: bytes
-    path: bytes
-    query: bytes
-    headers: Headers
+    head: RequestHead
     body: bytes
-    is_http_10: bool
-    keeps_alive: bool
     arrived_at: float
+    keeps_alive: bool
+
+    @property
+    def method(self) -> bytes:
+        return self.head.method
+
+    @property
+    def path(self) -> bytes:
+        return self.head.path
+
+    @property
+    def is_http_10(self) -> bool:
+        return self.head.is_http_10
 
     def header(self, name: bytes) -> bytes:
-        for key, value in self.headers:
-            if key == name:
-                return value
-        return b""
+        """Its first value; b"" when it is absent."""
+        return self.head.first_by_name.get(name, b"")
 
 
 class ResponseOwner(Protocol):
@@ -51,15 +58,51 @@ class ResponseOwner(Protocol):
 class ClientConnection(asyncio.Protocol):
     """Parses requests one after the other; `handle` is called with the next one when the last is answered."""
 
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_connections",
+        "_fed",
+        "_handle",
+        "_head",
+        "_head_bytes",
+        "_header_bytes",
+        "_headers",
+        "_is_between_messages",
+        "_is_in_message",
+        "_is_reading_paused",
+        "_loop",
+        "_message_began_at",
+        "_parser",
+        "_turn",
+        "_url",
+        "_waiting",
+        "current",
+        "is_closing",
+        "is_gone",
+        "last_active_at",
+        "owner",
+        "transport",
+        "write_paused_at",
+    )
+
     def __init__(
-        self, handle: Callable[["ClientConnection", HttpRequest], None], connections: set["ClientConnection"]
+        self,
+        handle: Callable[["ClientConnection", HttpRequest], None],
+        connections: set["ClientConnection"],
+        turn: Turn,
     ) -> None:
         self._handle = handle
         self._connections = connections
+        self._turn = turn
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[HttpRequest] = deque()
         self._is_reading_paused = False
+        self._is_between_messages = True
+        self._fed = b""
+        self._head: RequestHead | None = None
+        self._head_bytes: HeadBytes | None = None
         self.transport: asyncio.Transport
         self.current: HttpRequest | None = None
         self.owner: ResponseOwner | None = None
@@ -98,9 +141,19 @@ class ClientConnection(asyncio.Protocol):
             self.owner.client_resumed()
 
     def data_received(self, data: bytes) -> None:
-        self.last_active_at = self._loop.time()
+        self.last_active_at = now = self._loop.time()
         if self.is_closing:
             return
+        if self._head_bytes is not None and self._head is not None and self._is_between_messages:
+            body = self._head_bytes.body_of(data)
+            if body is not None:
+                self._take(HttpRequest(self._head, body, now, keeps_alive=True))
+                return
+        self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        self._fed = data if self._is_between_messages else b""
+        self._is_between_messages = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -115,6 +168,7 @@ class ClientConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._reset_message()
         self._is_in_message = True
+        self._is_between_messages = False
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -132,7 +186,7 @@ class ClientConnection(asyncio.Protocol):
             if name == b"content-length" and value.isdigit() and int(value[:20]) > MAX_BODY_BYTES:
                 raise _RefusedError(*_BODY_TOO_LARGE)
             if name == b"expect" and value.lower() == b"100-continue" and self.current is None:
-                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
@@ -142,52 +196,52 @@ class ClientConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._is_in_message = False
-        path, _, query = self._url.partition(b"?")
-        request = HttpRequest(
-            method=self._parser.get_method(),
-            path=path,
-            query=query,
-            headers=self._headers,
-            body=b"".join(self._body),
+        self._is_between_messages = True
+        head = request_head(
+            self._parser.get_method(),
+            self._url,
+            self._headers,
             is_http_10=self._parser.get_http_version() == "1.0",
             keeps_alive=self._parser.should_keep_alive(),
-            arrived_at=self._loop.time(),
         )
-        self._waiting.append(request)
-        if len(self._waiting) >= MAX_PIPELINED:
-            self._is_reading_paused = True
-            self.transport.pause_reading()
-        if self.current is None:
-            self._next()
+        self._remember(head)
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._take(HttpRequest(head, body, self._loop.time(), head.keeps_alive))
 
     # -- towards the owner
+
+    def write(self, data: bytes) -> None:
+        """At the end of this turn of the loop, after the records of all that was settled before."""
+        self._turn.write(self.transport, data)
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None:
         """A whole answer in one write. HEAD gets the headers alone."""
         length = (b"content-length", b"%d" % len(body))
-        head = self.head(status, [*headers, length])
+        self.respond_with(status, header_lines([*headers, length]), body)
+
+    def respond_with(self, status: int, lines: bytes, body: bytes) -> None:
+        """The same with headers that are lines already, the body's length among them."""
+        head = self.head(status, lines)
         is_head = self.current is not None and self.current.method == b"HEAD"
-        self.transport.write(head if is_head else head + body)
+        self.write(head if is_head else head + body)
         self.response_done()
 
-    def head(self, status: int, headers: Headers) -> bytes:
+    def head(self, status: int, lines: bytes) -> bytes:
         """The head's bytes, with a Connection header where HTTP needs one."""
         request = self.current
-        lines = [b"HTTP/1.1 %d %b\r\n" % (status, _REASONS.get(status, b""))]
-        lines += [b"%b: %b\r\n" % header for header in headers]
+        first_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         if request is None or not request.keeps_alive:
-            lines.append(b"connection: close\r\n")
-        elif request.is_http_10:
-            lines.append(b"connection: keep-alive\r\n")
-        lines.append(b"\r\n")
-        return b"".join(lines)
+            return first_line + lines + b"connection: close\r\n\r\n"
+        if request.is_http_10:
+            return first_line + lines + b"connection: keep-alive\r\n\r\n"
+        return first_line + lines + b"\r\n"
 
     def response_done(self, *, must_close: bool = False) -> None:
         """The current request is answered: takes up the next one, or closes as HTTP asks."""
         request, self.current, self.owner = self.current, None, None
         if must_close or self.is_closing or request is None or not request.keeps_alive:
             self.is_closing = True
-            self.transport.close()
+            self._turn.close(self.transport)
         elif self._waiting:
             self._loop.call_soon(self._next)
 
@@ -197,7 +251,7 @@ class ClientConnection(asyncio.Protocol):
         """For shutdown: a connection in the middle of an answer closes after it."""
         self.is_closing = True
         if self.current is None and not self._waiting:
-            self.transport.close()
+            self._turn.close(self.transport)
 
     def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:
         """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
@@ -207,9 +261,24 @@ class ClientConnection(asyncio.Protocol):
             if now - self._message_began_at > request_s:
                 self._refuse(408, b"request_timeout", b"The request took too long to arrive.")
         elif self.current is None and now - self.last_active_at > idle_s:
-            self.transport.close()
+            self._turn.close(self.transport)
 
     # -- inside
+
+    def _remember(self, head: RequestHead) -> None:
+        """For `data_received`, if the message came whole in one read and may come again."""
+        may_come_again = head.keeps_alive and not head.is_http_10 and b"expect" not in head.first_by_name
+        self._head_bytes = head_bytes(self._fed) if may_come_again else None
+        self._head = head if self._head_bytes is not None else None
+        self._fed = b""
+
+    def _take(self, request: HttpRequest) -> None:
+        self._waiting.append(request)
+        if len(self._waiting) >= MAX_PIPELINED:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+        if self.current is None:
+            self._next()
 
     def _next(self) -> None:
         if self.current is not None or not self._waiting or self.is_gone:
@@ -243,9 +312,9 @@ class ClientConnection(asyncio.Protocol):
         if self.current is not None:
             return
         body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (message, code)
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        self.transport.write(self.head(status, headers) + body)
-        self.transport.close()
+        lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
+        self.write(self.head(status, lines) + body)
+        self._turn.close(self.transport)
 
 
 class _RefusedError(Exception):

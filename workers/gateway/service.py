@@ -27,6 +27,7 @@ from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
+from workers.gateway.turns import Turn
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -71,9 +72,10 @@ class GatewayService:
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         self._spool = Spool(config.spool, self.boot_id)
+        self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
         self._meter = Meter(
-            self._spool,
+            self._turn,
             gateway_id=config.gateway_id,
             boot_id=self.boot_id,
             node_id=config.node_id,
@@ -82,7 +84,7 @@ class GatewayService:
             randomness=randomness,
             observers=(self.metrics.observe, *observers),
         )
-        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic)
+        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -100,7 +102,7 @@ class GatewayService:
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections),
+            lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
             self._config.host,
             self._config.port,
             backlog=LISTEN_BACKLOG,
@@ -110,6 +112,7 @@ class GatewayService:
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
             asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
             asyncio.create_task(_repeat(1.0, self._each_second)),
+            asyncio.create_task(self._sync_each_second()),
         ]
         await stop.wait()
         server.close()
@@ -117,6 +120,7 @@ class GatewayService:
         for task in periodic:
             task.cancel()
         self._driver.close_connections()
+        self._turn.end()
         self._each_second()
         self._spool.close()
 
@@ -143,7 +147,6 @@ class GatewayService:
 
     def _each_second(self) -> None:
         self._spool.retry()
-        self._spool.sync()
         if self._surface.stop_reason is None or self._surface.stop_reason.code == "spool_unavailable":
             self._surface.stop_reason = None if self._spool.is_accepting else errors.spool_unavailable()
         self._sweep()
@@ -151,6 +154,15 @@ class GatewayService:
         self.metrics.in_flight = self._surface.in_flight()
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+
+    async def _sync_each_second(self) -> None:
+        """A disk may take its time, and streams must not wait for it."""
+        while True:
+            await asyncio.sleep(1.0)
+            try:
+                await asyncio.to_thread(self._spool.begin_sync())
+            except OSError:
+                logger.exception("the usage spool could not be synced")
 
     def _sweep(self) -> None:
         now = time.monotonic()

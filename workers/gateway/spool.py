@@ -4,8 +4,10 @@
 for which `sync` is called once a second. Format and division of labour with the agent: workers/contracts/spool.py.
 """
 
+import errno
 import os
-from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -28,7 +30,8 @@ class Spool:
         self._boot_id = boot_id
         self._fd = -1
         self._in_segment = 0
-        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting: list[bytes] = []
+        self._last_sequence = 0
         self._encode = msgspec.json.Encoder().encode
         self.written = 0
         self.error = ""
@@ -38,38 +41,51 @@ class Spool:
     def is_accepting(self) -> bool:
         return not self._waiting
 
-    def append(self, record: UsageRecord) -> None:
-        line = self._encode(record) + b"\n"
-        if self._waiting or not self._write(record.sequence, line):
-            self._waiting.append((record.sequence, line))
+    def append_all(self, records: Sequence[UsageRecord]) -> None:
+        """In one write. Sequences follow each other."""
+        was_accepting = self.is_accepting
+        self._waiting += map(self._encode, records)
+        self._last_sequence = records[-1].sequence
+        if was_accepting:
+            self.retry()
 
     def retry(self) -> None:
-        """Once a second: writes what the disk refused before."""
-        while self._waiting and self._write(*self._waiting[0]):
-            self._waiting.popleft()
+        """Writes what waits; once a second, that is what the disk refused before."""
+        while self._waiting and self._write():
+            pass
 
     def sync(self) -> None:
-        if self._fd >= 0:
-            os.fsync(self._fd)
+        self.begin_sync()()
+
+    def begin_sync(self) -> Callable[[], None]:
+        """What is left to do may take long and may be done in another thread, whatever happens to the segment."""
+        return partial(_sync_and_close, os.dup(self._fd)) if self._fd >= 0 else _do_nothing
 
     def close(self) -> None:
         self.retry()
         self.sync()
         self._close_segment()
 
-    def _write(self, sequence: int, line: bytes) -> bool:
+    def _write(self) -> bool:
+        """Writes as many of the waiting lines as the segment takes; False when the disk refused."""
         try:
             if self._fd < 0 or self._in_segment >= SEGMENT_RECORDS:
-                self._open_segment(sequence)
-            _write_all(self._fd, line)
+                self._open_segment(self._last_sequence - len(self._waiting) + 1)
+            lines = b"\n".join(self._waiting[: SEGMENT_RECORDS - self._in_segment]) + b"\n"
+            written_bytes = os.write(self._fd, lines)
+            self._note_written(lines.count(b"\n", 0, written_bytes))
+            _require(written_bytes, len(lines))
         except OSError as error:
             self.error = f"usage spool: {error}"
             self._close_segment()  # a torn line may only stand at the end of a segment
             return False
-        self._in_segment += 1
-        self.written += 1
         self.error = ""
         return True
+
+    def _note_written(self, records: int) -> None:
+        del self._waiting[:records]
+        self._in_segment += records
+        self.written += records
 
     def _open_segment(self, sequence: int) -> None:
         self._close_segment()
@@ -84,7 +100,17 @@ class Spool:
         self._fd = -1
 
 
-def _write_all(fd: int, line: bytes) -> None:
-    written = os.write(fd, line)
-    if written < len(line):
-        raise OSError(f"wrote {written} of {len(line)} bytes")
+def _require(written_bytes: int, length_bytes: int) -> None:
+    if written_bytes < length_bytes:
+        raise OSError(errno.ENOSPC, f"wrote {written_bytes} of {length_bytes} bytes")
+
+
+def _sync_and_close(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _do_nothing() -> None:
+    """There is no segment yet."""

@@ -12,13 +12,19 @@ from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
 
 _END = b"\n\n"
+_EVENT = b"data: {"
+_NEXT_EVENT = _END + _EVENT  # in the middle of an event there is no empty line
+_ERROR = b'data: {"error"'
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _USAGE_KEY = b',"usage":{'
 _FINISH = b'"finish_reason":"'
 _FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
+_WITHOUT_OUTPUT_END = _WITHOUT_OUTPUT + _END
 _NO_CHOICES = b'"choices":[]'
+_FIRST_CHOICE = b'"choices":[{"index":0,'
+_ANOTHER_CHOICE = b'},{"index":'
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
@@ -77,8 +83,9 @@ class StreamFilter:
             self._tail = chunk
             return b""
         self._tail = chunk[end + 2 :]
-        passed = [self._pass(event) for event in chunk[:end].split(_END)]
-        return b"".join(passed)
+        if chunk.find(_END) == end:
+            return self._pass(chunk[:end])
+        return self._pass_all(chunk[: end + 2])
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
@@ -95,8 +102,38 @@ class StreamFilter:
     def is_too_long(self) -> bool:
         return len(self._tail) > MAX_EVENT_BYTES
 
+    def _pass_all(self, events: bytes) -> bytes:
+        regular_bytes = 0 if self._held or self._rename else _regular_bytes(events)
+        if regular_bytes == len(events):
+            return self._pass_regular(events)
+        passed = self._pass_regular(events[:regular_bytes]) if regular_bytes else b""
+        return passed + self._pass_each(events[regular_bytes:])
+
+    def _pass_each(self, events: bytes) -> bytes:
+        return b"".join([self._pass(event) for event in events[:-2].split(_END)])
+
+    def _pass_regular(self, events: bytes) -> bytes:
+        """Does at once what `_pass` does event by event."""
+        brought = events.count(_NEXT_EVENT) + events.startswith(_EVENT)
+        if self._dialect.count_key in events:
+            pieces = events.split(self._dialect.count_key)
+            is_of_one_choice = events.count(_FIRST_CHOICE) == brought and _ANOTHER_CHOICE not in events
+            if not is_of_one_choice or len(pieces) - 1 > brought:
+                return self._pass_each(events)
+            events = self._pass_counts(events, pieces)
+        self.events_with_output += brought - events.count(_ROLE_DELTA) - events.count(_WITHOUT_OUTPUT_END)
+        return events
+
+    def _pass_counts(self, events: bytes, pieces: list[bytes]) -> bytes:
+        """`pieces` are `events` split where the first choice's counts begin."""
+        ends = [_end_of_object(piece, -1) for piece in pieces[1:]]
+        self._counts[b"0"] = b"{" + pieces[-1][: ends[-1]]
+        if not self._hide_counts:
+            return events
+        return pieces[0] + b"".join([piece[end:] for piece, end in zip(pieces[1:], ends, strict=True)])
+
     def _pass(self, event: bytes) -> bytes:
-        if not event.startswith(b"data: {"):
+        if not event.startswith(_EVENT):
             return self._release() + event + _END
         if _NO_CHOICES in event:
             return self._pass_usage_event(event)
@@ -104,21 +141,24 @@ class StreamFilter:
         at = event.rfind(key)
         if at >= 0:
             start = at + len(key) - 1
-            end = _end_of_object(event, start)
+            end = event.find(b"}", start) + 1
+            if event.find(b"{", start + 1, end) >= 0 or not end:
+                end = _end_of_object(event, start)
             self._counts[_choice_index(event)] = event[start:end]
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
     def _pass_output(self, event: bytes) -> bytes:
-        if event.startswith(b'data: {"error"'):
+        if event.startswith(_ERROR):
             self.has_error = True
         elif not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event:
             self.events_with_output += 1
-        event = self._renamed(event)
+        if self._rename:
+            event = self._renamed(event)
         if not self._hide_usage or (self.fingerprint is None and not self.has_error):
             return self._pass_or_hold(event)
-        return self._release() + self._stamped(event) + _END
+        return (self._release() if self._held else b"") + self._stamped(event) + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
         # While the fingerprint is unknown, which is during an engine's first stream, all from the first finish on waits
@@ -165,15 +205,29 @@ def add_usage(by_choice: dict[bytes, bytes], choices_per_prompt: int) -> Usage |
     return Usage(prompt_tokens=sum(inputs.values()), completion_tokens=output_tokens)
 
 
+def _regular_bytes(events: bytes) -> int:
+    """How many of the bytes are events that only bring output, as nearly all do."""
+    end = len(events)
+    for mark in (_FINISH, _NO_CHOICES, _ERROR):
+        at = events.find(mark, 0, end)
+        if at >= 0:
+            end = events.rfind(_END, 0, at) + len(_END) if _END in events[:at] else 0
+    return end
+
+
 def _choice_index(event: bytes) -> bytes:
+    if _FIRST_CHOICE in event:
+        return b"0"
     found = _CHOICE_INDEX.search(event)
     return found[1] if found else b"0"
 
 
 def _end_of_object(event: bytes, start: int) -> int:
-    """Index after the brace that closes the one at `start`; usage objects hold no strings with braces."""
-    depth = 0
-    position = start
+    """Index after the brace that closes the one at `start`; usage objects hold no strings with braces.
+
+    -1 stands for a brace just before `event`.
+    """
+    depth, position = (0, start) if start >= 0 else (1, 0)
     while True:
         close = event.find(b"}", position)
         if close < 0:

@@ -18,10 +18,11 @@ from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
+from workers.gateway.heads import Headers
 from workers.gateway.labels import note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
-from workers.gateway.server import ClientConnection, Headers, HttpRequest
+from workers.gateway.server import ClientConnection, HttpRequest
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,8 @@ class Surface:
         if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
             client.respond(200, _preflight_headers(request) + extra_headers, b"")
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
-            _require_method(request, METHOD)
+            if request.method != METHOD:
+                raise errors.method_not_allowed(METHOD.decode())
             self._ask_engine(client, request, engine_path, extra_headers)
         elif path == _MODELS or path.startswith(_MODELS + b"/"):
             _require_method(request, "GET")
@@ -127,7 +129,7 @@ class Surface:
         self, client: ClientConnection, request: HttpRequest, path: EnginePath, extra_headers: Headers
     ) -> None:
         grant = self._authenticate(request)
-        noted = note_headers(request.headers)
+        noted = note_headers(request.head.headers)
         settlement = self._open_settlement(request, grant, noted)
         own_headers = [*path.api.answer_headers(settlement.request_id), *extra_headers]
         try:

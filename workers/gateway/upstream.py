@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from workers.gateway.server import Headers
+from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
+from workers.gateway.turns import Turn
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
@@ -20,7 +21,7 @@ class UpstreamError(Exception):
 class AnswerReader(Protocol):
     """Whoever asked. `answer_ended` and `answer_failed` come once, and nothing after them."""
 
-    def answer_began(self, status: int, headers: Headers) -> None: ...
+    def answer_began(self, head: AnswerHead) -> None: ...
     def answer_received(self, pieces: list[bytes]) -> None: ...
     def answer_ended(self, pieces: list[bytes]) -> None: ...
     def answer_failed(self, error: UpstreamError) -> None: ...
@@ -29,12 +30,31 @@ class AnswerReader(Protocol):
 class UpstreamConnection(asyncio.Protocol):
     """Reports to its reader at most once per read of the socket, so that one read makes one write to the client."""
 
+    __slots__ = (
+        "_head",
+        "_head_bytes",
+        "_headers",
+        "_is_complete",
+        "_is_silent",
+        "_keeps_alive",
+        "_parser",
+        "_pieces",
+        "_pool",
+        "_reader",
+        "_until_close",
+        "transport",
+        "was_used",
+    )
+
     def __init__(self, pool: "EnginePool") -> None:
         self._pool = pool
         self._reader: AnswerReader | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._headers: Headers = []
+        self._head: AnswerHead | None = None
+        self._head_bytes: HeadBytes | None = None  # of the last answer, if that came whole in one read
+        self._is_silent = True
         self._is_complete = False
         self._until_close = False
         self._keeps_alive = False
@@ -46,10 +66,10 @@ class UpstreamConnection(asyncio.Protocol):
 
     def ask(self, request: bytes, reader: AnswerReader) -> None:
         self._reader = reader
-        self._parser = httptools.HttpResponseParser(self)
+        self._is_silent = True
         self._is_complete = False
         self._until_close = False
-        self.transport.write(request)
+        self._pool.turn.write(self.transport, request)
 
     def abandon(self) -> None:
         """Closes at once: the engine sees that nobody waits for its answer any more."""
@@ -62,6 +82,16 @@ class UpstreamConnection(asyncio.Protocol):
             self._pool.forget(self)
             self.transport.abort()
             return
+        is_first, self._is_silent = self._is_silent, False
+        if is_first and self._head_bytes is not None and self._head is not None:
+            body = self._head_bytes.body_of(data)
+            if body is not None:
+                reader.answer_began(self._head)
+                self._end(reader, [body])
+                return
+        self._feed(reader, data, is_first=is_first)
+
+    def _feed(self, reader: AnswerReader, data: bytes, *, is_first: bool) -> None:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -71,6 +101,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         pieces, self._pieces = self._pieces, []
         if self._is_complete:
+            self._head_bytes = head_bytes(data) if is_first and self._keeps_alive else None
             self._end(reader, pieces)
         elif pieces:
             reader.answer_received(pieces)
@@ -87,6 +118,8 @@ class UpstreamConnection(asyncio.Protocol):
     # -- from the parser
 
     def on_message_begin(self) -> None:
+        if self._is_complete:
+            raise UpstreamError("more than was asked for")
         self._headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -96,10 +129,10 @@ class UpstreamConnection(asyncio.Protocol):
         status = self._parser.get_status_code()
         if status < 200:  # noqa: PLR2004 - an interim answer
             return
-        names = {name for name, _ in self._headers}
-        self._until_close = not names & {b"content-length", b"transfer-encoding"}
+        head = self._head = answer_head(status, self._headers)
+        self._until_close = not head.has_length
         if self._reader is not None:
-            self._reader.answer_began(status, self._headers)
+            self._reader.answer_began(head)
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -129,7 +162,8 @@ class UpstreamConnection(asyncio.Protocol):
 class EnginePool:
     """Connections to one engine. The one used last is used next, so that surplus ones grow old and are closed."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, turn: Turn) -> None:
+        self.turn = turn
         parts = urlsplit(base_url)
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 80

@@ -34,7 +34,7 @@ def test_records_are_on_disk_as_soon_as_they_are_appended(tmp_path):
     spool = Spool(tmp_path, "boot")
     records = make_records(3)
     for record in records:
-        spool.append(record)
+        spool.append_all([record])
     assert read_all(tmp_path) == records
 
 
@@ -43,7 +43,7 @@ def test_segments_are_closed_when_they_are_full(tmp_path, monkeypatch):
     spool = Spool(tmp_path, "boot")
     records = make_records(5)
     for record in records:
-        spool.append(record)
+        spool.append_all([record])
     assert [path.name for path in list_segments(tmp_path)] == [
         "boot-000000000001.jsonl",
         "boot-000000000003.jsonl",
@@ -55,7 +55,7 @@ def test_segments_are_closed_when_they_are_full(tmp_path, monkeypatch):
 def test_a_full_disk_stops_admission_and_loses_nothing(tmp_path, monkeypatch):
     spool = Spool(tmp_path, "boot")
     records = make_records(4)
-    spool.append(records[0])
+    spool.append_all([records[0]])
     real_write = os.write
 
     def full(fd, data):
@@ -63,22 +63,45 @@ def test_a_full_disk_stops_admission_and_loses_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    spool.append(records[1])
-    spool.append(records[2])
+    spool.append_all([records[1]])
+    spool.append_all([records[2]])
     assert not spool.is_accepting
     assert "No space left" in spool.error
     monkeypatch.setattr(os, "write", real_write)
     spool.retry()
-    spool.append(records[3])
+    spool.append_all([records[3]])
     assert spool.is_accepting
     assert spool.error == ""
     assert read_all(tmp_path) == records
 
 
+def test_a_disk_that_takes_half_of_a_write_gets_each_record_once(tmp_path, monkeypatch):
+    spool = Spool(tmp_path, "boot")
+    records = make_records(3)
+    length_bytes = len(msgspec.json.encode(records[0])) + 1
+    real_write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, data[: length_bytes + 10]))
+    spool.append_all(records)
+    assert not spool.is_accepting
+    monkeypatch.setattr(os, "write", real_write)
+    spool.retry()
+    assert spool.is_accepting
+    assert read_all(tmp_path) == records
+    assert [path.name for path in list_segments(tmp_path)] == ["boot-000000000001.jsonl", "boot-000000000002.jsonl"]
+
+
+def test_a_sync_may_end_after_its_segment_was_closed(tmp_path):
+    spool = Spool(tmp_path, "boot")
+    spool.append_all(make_records(1))
+    finish = spool.begin_sync()
+    spool.close()
+    finish()
+
+
 def test_a_torn_last_line_is_not_a_record(tmp_path):
     spool = Spool(tmp_path, "boot")
     [record] = make_records(1)
-    spool.append(record)
+    spool.append_all([record])
     [segment] = list_segments(tmp_path)
     torn = segment.read_bytes() + msgspec.json.encode(record)[:50]
     records, taken_bytes = decode_lines(torn, 10)

@@ -209,3 +209,27 @@ def test_an_endless_event_is_noticed():
     for _ in range(9):
         stream.feed(b"x" * 1024 * 1024)
     assert stream.is_too_long
+
+
+@pytest.mark.parametrize("recording", ["chat_stream_usage", "chat_stream_continuous_usage", "completions_n2"])
+@pytest.mark.parametrize("hides", list(itertools.product((False, True), repeat=2)))
+@pytest.mark.parametrize("fingerprint", [None, b"", b'"fp"'])
+def test_many_events_in_one_read_pass_as_they_would_one_by_one(recording, hides, fingerprint):
+    options = {"hide_usage": hides[0], "hide_counts": hides[1], "fingerprint": fingerprint}
+    body = load_sample(recording).response.body
+    together, apart = StreamFilter(VLLM, **options), StreamFilter(VLLM, **options)
+    events = [event + b"\n\n" for event in body.split(b"\n\n")[:-1]]
+    assert run(together, body) == run(apart, *events)
+    assert together.usage == apart.usage
+    assert together.events_with_output == apart.events_with_output
+    assert together.fingerprint == apart.fingerprint
+
+
+def test_events_before_the_last_ones_are_counted_when_a_stream_breaks_off_in_a_burst():
+    chunks = load_sample("chat_stream_continuous_usage").response.chunks
+    together, apart = hiding(), hiding()
+    together.feed(b"".join(chunks[:4]))
+    for chunk in chunks[:4]:
+        apart.feed(chunk)
+    assert together.usage == apart.usage
+    assert together.events_with_output == apart.events_with_output

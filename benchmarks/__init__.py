@@ -1,0 +1,1 @@
+"""Measurements that are run by hand. docs/performance.md has the figures and the commands."""

@@ -1,0 +1,109 @@
+"""Heads of HTTP messages: what is passed on of them, and how the one before is recognised when it comes again.
+
+A client sends the same head with each request on a connection, and an engine with each answer, but for the length of
+the body. Such a message is taken as parsed already: its bytes are those that the parser has accepted before.
+"""
+
+import re
+
+from msgspec import Struct
+
+Headers = list[tuple[bytes, bytes]]
+
+MAX_REMEMBERED_BYTES = 4096
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]{1,8})\r\n", re.IGNORECASE)
+_END_OF_HEAD = b"\r\n\r\n"
+
+# Headers that speak of one connection or of the client's own credentials, or that are ours to set.
+_NOT_UPSTREAM = frozenset(
+    b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
+    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent".split()
+)
+_NOT_DOWNSTREAM = frozenset(
+    b"connection keep-alive transfer-encoding content-length trailer upgrade"
+    b" access-control-allow-origin access-control-allow-credentials".split()
+)
+
+
+class RequestHead(Struct, eq=False, frozen=True):
+    """`headers` are as sent, names in lower case; `lines_upstream` is what of them an engine may see."""
+
+    method: bytes
+    path: bytes
+    query: bytes
+    headers: Headers
+    is_http_10: bool
+    keeps_alive: bool
+    first_by_name: dict[bytes, bytes]
+    lines_upstream: bytes
+
+
+class AnswerHead(Struct, eq=False, frozen=True):
+    """Of an engine's answer; `lines_downstream` is what of its headers a client may see, `shown_names` their names."""
+
+    status: int
+    shown_names: frozenset[bytes]
+    has_length: bool
+    lines_downstream: bytes
+    is_event_stream: bool
+
+
+def request_head(method: bytes, url: bytes, headers: Headers, *, is_http_10: bool, keeps_alive: bool) -> RequestHead:
+    path, _, query = url.partition(b"?")
+    return RequestHead(
+        method,
+        path,
+        query,
+        headers,
+        is_http_10,
+        keeps_alive,
+        dict(reversed(headers)),
+        header_lines([header for header in headers if header[0] not in _NOT_UPSTREAM]),
+    )
+
+
+def answer_head(status: int, headers: Headers) -> AnswerHead:
+    names = frozenset([name for name, _ in headers])
+    content_type = next((value for name, value in headers if name == b"content-type"), b"")
+    return AnswerHead(
+        status=status,
+        shown_names=names - _NOT_DOWNSTREAM,
+        has_length=b"content-length" in names or b"transfer-encoding" in names,
+        lines_downstream=header_lines([header for header in headers if header[0] not in _NOT_DOWNSTREAM]),
+        is_event_stream=content_type.startswith(b"text/event-stream"),
+    )
+
+
+def header_lines(headers: Headers) -> bytes:
+    return b"".join([name + b": " + value + b"\r\n" for name, value in headers])
+
+
+class HeadBytes(Struct, eq=False, frozen=True):
+    """A head around the digits of its content-length."""
+
+    before: bytes
+    after: bytes
+
+    def body_of(self, message: bytes) -> bytes | None:
+        """The body, if `message` is one whole message with this very head but for the length of its body."""
+        before = self.before
+        if not message.startswith(before):
+            return None
+        digits_at = len(before)
+        digits_end = message.find(b"\r", digits_at, digits_at + 9)
+        if digits_end < 0 or not message.startswith(self.after, digits_end):
+            return None
+        digits = message[digits_at:digits_end]
+        body_at = digits_end + len(self.after)
+        if not digits.isdigit() or int(digits) != len(message) - body_at:
+            return None
+        return message[body_at:]
+
+
+def head_bytes(message: bytes) -> HeadBytes | None:
+    """To be recognised again; None if `message` is not one whole message with a content-length."""
+    end = message.find(_END_OF_HEAD, 0, MAX_REMEMBERED_BYTES)
+    found = _LENGTH_LINE.search(message, 0, end + 2) if end >= 0 else None
+    if found is None or int(found[1]) != len(message) - end - len(_END_OF_HEAD):
+        return None
+    return HeadBytes(message[: found.start(1)], message[found.end(1) : end + len(_END_OF_HEAD)])

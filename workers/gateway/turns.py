@@ -1,0 +1,76 @@
+"""One turn of the event loop: first what is read is dealt with, then all that is to be written is written.
+
+The records of what ended in the turn are one write to the spool, before any answer's last byte. The writes to sockets
+follow each other closely, so that who reads at the other end is woken once and not for each.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from workers.contracts.usage import UsageRecord
+
+logger = logging.getLogger(__name__)
+
+# Bounds how long the first bytes wait for the last.
+WRITES_MAX = 128
+
+
+class Records(Protocol):
+    def append_all(self, records: Sequence[UsageRecord]) -> None: ...
+
+
+class Sink(Protocol):
+    """What is used of a transport."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+    def is_closing(self) -> bool: ...
+
+
+class Turn:
+    """`call_soon` runs a function when what has been read in this turn is dealt with."""
+
+    def __init__(self, spool: Records, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._spool = spool
+        self._call_soon = call_soon
+        self._records: list[UsageRecord] = []
+        self._writes: list[tuple[Sink, bytes]] = []
+        self._is_end_due = False
+
+    def append(self, record: UsageRecord) -> None:
+        self._records.append(record)
+        self._see_to_end()
+
+    def write(self, sink: Sink, data: bytes) -> None:
+        self._writes.append((sink, data))
+        if not self._is_end_due or len(self._writes) >= WRITES_MAX:
+            self._see_to_end()
+
+    def close(self, sink: Sink) -> None:
+        """After what was written to it before."""
+        self.write(sink, b"")
+
+    def end(self) -> None:
+        self._is_end_due = False
+        self._flush()
+
+    def _see_to_end(self) -> None:
+        if not self._is_end_due:
+            self._is_end_due = True
+            self._call_soon(self.end)
+        if len(self._writes) >= WRITES_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        records, self._records = self._records, []
+        writes, self._writes = self._writes, []
+        if records:
+            self._spool.append_all(records)
+        for sink, data in writes:
+            if sink.is_closing():
+                continue
+            if data:
+                sink.write(data)
+            else:
+                sink.close()
