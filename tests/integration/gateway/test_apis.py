@@ -48,8 +48,8 @@ async def ledger_entry(engine, request_id):
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
 async def test_a_client_sees_what_the_engine_alone_would_send(tmp_path, path, is_stream):
     body = BODIES[path](seed=7, stream=is_stream, x_unknown=[1])
-    async with served(tmp_path, *SLOW) as (engine, gateway):
-        for _ in range(10):  # a machine that lags puts two tokens into one event, in either stream
+    async with served(tmp_path, "--time-scale", "4") as (engine, gateway):
+        for _ in range(20):  # a machine that lags puts two tokens into one event, in either stream
             alone = await call(engine.port, "POST", path, body, {"X-Request-Id": "same-id"})
             through = await gateway.call("POST", path, body, headers={"X-Request-Id": "same-id"})
             if without_varying(alone.body) == without_varying(through.body):
