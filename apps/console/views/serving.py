@@ -16,6 +16,7 @@ from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
 from apps.console.policies.snippets import api_call
+from apps.console.policies.split import shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
 from apps.deployments.models import Deployment
@@ -48,8 +49,9 @@ def models(request: ConsoleRequest) -> HttpResponseBase:
 
 @page(operators)
 def deployments(request: ConsoleRequest) -> HttpResponseBase:
-    context = {"frame": read_frame(now_s=time.time()), "deployments": list_deployments()}
-    return render_page(request, "deployments.html", context)
+    traffic = _traffic_by_version()
+    rows = [{"deployment": each, "traffic": traffic.get(each.version_id, [])} for each in list_deployments()]
+    return render_page(request, "deployments.html", {"frame": read_frame(now_s=time.time()), "rows": rows})
 
 
 @page(operators)
@@ -89,6 +91,16 @@ def _render_deployment(request: ConsoleRequest, found: Deployment, form: ScaleFo
         ),
     }
     return render_page(request, "deployment.html", context)
+
+
+def _traffic_by_version() -> dict[UUID, list[dict[str, Any]]]:
+    """The share that each version has of the routes it is in."""
+    traffic: dict[UUID, list[dict[str, Any]]] = {}
+    for route in list_routes():
+        targets = list(route.targets.all())
+        for target, share in zip(targets, shares_of([target.weight for target in targets]), strict=True):
+            traffic.setdefault(target.version_id, []).append({"route": route, "percent": 100 * share.share})
+    return traffic
 
 
 def _per_million(price: Price) -> dict[str, Any] | None:

@@ -26,6 +26,12 @@ def weights_form(route, *weights):
     return {f"weight_{target.version_id}": weight for target, weight in zip(targets, weights, strict=True)}
 
 
+def test_a_deployment_shows_its_share_and_leads_to_where_it_is_changed(yard, open_as):
+    text = open_as("operator").get(address("deployments", yard)).content.decode()
+    assert address("route", yard) in text
+    assert "90 %" in text.replace('<strong class="num">', "")
+
+
 def test_a_canary_is_reviewed_before_it_moves(yard, open_as):
     response = open_as("operator").post(address("route", yard), weights_form(yard.route, 70, 30))
     text = response.content.decode()
