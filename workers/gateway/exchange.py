@@ -27,6 +27,7 @@ from workers.gateway.metering import (
     Used,
     estimated,
     estimated_from_first,
+    outcome_of,
     reported,
 )
 from workers.gateway.server import ClientConnection
@@ -293,7 +294,7 @@ class Exchange:
         used = self._used_by_whole(body) if is_answer else NOTHING
         if is_answer and self._question.is_renamed:
             body = with_model(body, self._question.public_model)
-        self._settle(used, _outcome_of(head.status), head.status)
+        self._settle(used, outcome_of(head.status), head.status)
         self._answer.send_whole(head, body)
         self._leave_schedule(is_failed=head.status >= 500)  # noqa: PLR2004 - HTTP
 
@@ -385,9 +386,3 @@ def server_timing(settlement: Settlement, now: float) -> Headers:
     asked_at = settlement.dispatched_at or now
     times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
     return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]
-
-
-def _outcome_of(status: int) -> Outcome:
-    if status < 400:  # noqa: PLR2004 - HTTP
-        return "completed"
-    return "rejected" if status < 500 else "failed"  # noqa: PLR2004 - HTTP

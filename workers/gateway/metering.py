@@ -65,6 +65,13 @@ def estimated_from_first(usage: Usage, *, choices: int, prompts: int) -> Used:
     )
 
 
+def outcome_of(status: int) -> Outcome:
+    """Of a request that got its whole answer, from the engine or from us."""
+    if status < 400:  # noqa: PLR2004 - HTTP
+        return "completed"
+    return "rejected" if status < 500 else "failed"  # noqa: PLR2004 - HTTP
+
+
 def cost_pico_usd(used: Used, price: Price) -> int:
     uncached = used.input_tokens - used.cached_input_tokens
     return (

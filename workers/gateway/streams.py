@@ -192,19 +192,6 @@ class StreamFilter:
         return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
 
 
-def add_usage(by_choice: dict[bytes, bytes], choices_per_prompt: int) -> Usage | None:
-    """VLLM's running counts speak of one choice each: its own output, and the input of the prompt it belongs to."""
-    inputs: dict[int, int] = {}
-    output_tokens = 0
-    for index, encoded in by_choice.items():
-        usage = decode_usage(encoded)
-        if usage is None:
-            return None
-        inputs[int(index) // choices_per_prompt] = usage.prompt_tokens or 0
-        output_tokens += usage.completion_tokens or 0
-    return Usage(prompt_tokens=sum(inputs.values()), completion_tokens=output_tokens)
-
-
 def _regular_bytes(events: bytes) -> int:
     """How many of the bytes are events that only bring output, as nearly all do."""
     end = len(events)

@@ -20,7 +20,7 @@ from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.labels import note_headers, read_tags, sticky_id, trace_parent
-from workers.gateway.metering import NOTHING, Meter, Settlement
+from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 
@@ -243,9 +243,7 @@ def _require_method(request: HttpRequest, method: str) -> None:
 
 
 def _outcome_of(error: GatewayError) -> Outcome:
-    if error.status in (429, 503):
-        return "refused"
-    return "rejected" if error.status < 500 else "failed"  # noqa: PLR2004 - HTTP
+    return "refused" if error.status in (429, 503) else outcome_of(error.status)
 
 
 def _model_card(route: Route) -> dict[str, str | int]:

@@ -40,10 +40,6 @@ class Clockwork:
         self._steps_ended = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def open_count(self) -> int:
-        return len(self._listeners)
-
     def submit(self, sequence: Sequence, listener: Listener) -> None:
         self._listeners[sequence] = listener
         self.batch.arrive(sequence, self._loop.time())
@@ -53,9 +49,6 @@ class Clockwork:
         self._listeners.pop(sequence, None)
         if self.batch.abort(sequence):
             self.metrics.finished_total["abort"] += 1
-
-    def listeners(self) -> list[Listener]:
-        return list(dict.fromkeys(self._listeners.values()))
 
     def hang(self, *, is_hanging: bool) -> None:
         self.is_hanging = is_hanging

@@ -16,12 +16,12 @@ from workers.engines.fake.faults import ErrorShare, Faults
 from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
-from workers.engines.fake.model.costs import StepCost
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
+from workers.scheduling.latency.step_cost import StepCost
 
 _SECONDS_FROM_CORE_TO_PROCESS_DEATH = 1.0
 

@@ -1,6 +1,6 @@
 """How long one engine step takes."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class StepCost(Struct, frozen=True, kw_only=True):
@@ -33,3 +33,9 @@ class StepCost(Struct, frozen=True, kw_only=True):
         """Everything but attention and what is fixed."""
         dense: float = (self.t_weight_ms**self.p + (self.ms_per_token * tokens) ** self.p) ** (1 / self.p)
         return dense
+
+    def scaled(self, factor: float) -> "StepCost":
+        """The same engine, `factor` times slower."""
+        per_step = ("t_weight_ms", "t_fixed_ms", "attn_fixed_ms")
+        per_unit = ("ms_per_token", "ms_per_seq", "ms_per_ctx_token", "ms_per_attn_pair")
+        return structs.replace(self, **{name: getattr(self, name) * factor for name in per_step + per_unit})

@@ -10,9 +10,9 @@ from collections import defaultdict
 
 from msgspec import Struct, field
 
-from workers.engines.fake.model.costs import StepCost
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Phase, Sequence
+from workers.scheduling.latency.step_cost import StepCost
 
 
 class BatchLimits(Struct, frozen=True, kw_only=True):
