@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from workers.scheduling.interface import Cancel, Dispatch, EngineReport, Migrate, Reject, Request, SchedulerConfig
+from workers.scheduling.interface import Cancel, Dispatch, EngineReport, Migrate, Reject, Request, SchedulerConfig, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
@@ -28,7 +28,9 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     def apply(self, commands):
         for command in commands:
-            if isinstance(command, Cancel):
+            if isinstance(command, Suspect):
+                assert all(self.running[number] == command.endpoint_id for number in command.request_ids)
+            elif isinstance(command, Cancel):
                 assert command.request_id in self.running
             elif isinstance(command, Reject):
                 del self.waiting[command.request_id]
@@ -173,12 +175,12 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert endpoint.kv_tokens >= -1e-6
             assert endpoint.context_tokens >= -1e-6
             assert len(endpoint.prefilling) + endpoint.decoding == len(endpoint.running)
-        for pool in self.scheduler._pools.values():
+        for pool in self.scheduler._queues.pools.values():
             assert pool.plan.slots.work_s >= -1e-6
 
     @invariant()
-    def the_driver_is_told_when_to_tick_while_someone_waits(self):
-        assert (self.scheduler.next_deadline() is None) == (not self.waiting)
+    def the_driver_is_told_when_to_tick_while_there_is_anything_to_do(self):
+        assert (self.scheduler.next_deadline() is None) == (not self.waiting and not self.running)
 
     def teardown(self):
         for number in sorted([*self.waiting, *self.running]):
@@ -188,12 +190,12 @@ class SchedulerMachine(RuleBasedStateMachine):
                 self.end(number)
                 self.apply(self.scheduler.request_withdrawn(number, self.now))
         assert sorted(self.ended) == list(range(1, self.next_id + 1))
-        assert self.scheduler._queued.by_tenant == {}
+        assert self.scheduler._queues.queued.by_tenant == {}
         for endpoint in self.scheduler._endpoints.values():
             assert not endpoint.running
             assert endpoint.kv_tokens == endpoint.context_tokens == endpoint.decoding == 0
             assert endpoint._paces == {}
-        assert all(len(pool.plan.slots) == 0 for pool in self.scheduler._pools.values())
+        assert all(len(pool.plan.slots) == 0 for pool in self.scheduler._queues.pools.values())
 
 
 SchedulerMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
