@@ -6,7 +6,7 @@ from workers.scheduling.endpoint_spec import DEFAULT_SPEC, EndpointSpec, Endpoin
 from workers.scheduling.failures.breaker import Breaker
 from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
-from workers.scheduling.latency.speed import Speed
+from workers.scheduling.latency.speed import Pace, Speed
 from workers.scheduling.ticket import Ticket
 
 __all__ = ["DEFAULT_SPEC", "EndpointModel", "EndpointSpec"]
@@ -31,7 +31,6 @@ class EndpointModel:
         "breaker",
         "context_tokens",
         "cost",
-        "decode_speed",
         "decoding",
         "endpoint_id",
         "full_s",
@@ -43,6 +42,7 @@ class EndpointModel:
         "max_sequences",
         "number",
         "opens_at",
+        "pace",
         "paused_until",
         "prefill_s_per_token",
         "prefill_speed",
@@ -94,7 +94,7 @@ class EndpointModel:
         self.max_sequences = spec.max_sequences
         self.kv_capacity = float(spec.cost.kv_capacity_tokens)
         self.prefill_speed = Speed(is_known=spec.is_speed_known)
-        self.decode_speed = Speed(is_known=spec.is_speed_known)
+        self.pace = Pace()
         self._dense_full_ms = spec.cost.dense_ms(spec.max_batched_tokens)
         self._full_alone_s = spec.cost.step_s(spec.max_batched_tokens, 1, 0.0, 0.0)
         self._token_ms = self._dense_full_ms / spec.max_batched_tokens
@@ -111,7 +111,7 @@ class EndpointModel:
 
     def decode_step_s(self) -> float:
         sequences = max(1, self.decoding)
-        return self.cost.step_s(sequences, sequences, self.context_tokens, 0.0) * self.decode_speed.factor
+        return self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
 
     def refresh(self) -> None:
         """After a change of what decodes: how long a full step takes, and a token of prefill in it."""
@@ -121,7 +121,9 @@ class EndpointModel:
             full_ms += cost.attn_fixed_ms + cost.ms_per_ctx_token * context
         self.full_s = self.prefill_speed.factor * full_ms / 1000
         batched = self.max_batched_tokens
-        self.prefill_s_per_token = self.full_s / max(batched // 8, batched - decoding)
+        room = batched - decoding
+        least_room = batched // 8
+        self.prefill_s_per_token = self.full_s / (room if room > least_room else least_room)
 
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         new = prompt_tokens - hit_tokens
@@ -215,12 +217,6 @@ class EndpointModel:
         if ticket.number not in self.prefilling:
             self.context_tokens += grown / 2
 
-    def learn_pace(self, pace_s: float) -> None:
-        """The mean step of an answer that has just ended here; it took part in full steps too."""
-        step_s = self.decode_step_s()
-        if step_s > 0:
-            self.decode_speed.learn(pace_s / step_s)
-
     def state(self, now: float) -> EndpointState:
         return EndpointState(
             endpoint_id=self.endpoint_id,
@@ -236,9 +232,9 @@ class EndpointModel:
             prefill_tokens_per_s=1 / self.prefill_s_per_token if self.prefill_speed.is_learned else None,
             prefill_error=self.prefill_speed.deviation,
             prefill_observations=self.prefill_speed.observations,
-            step_s=self.decode_step_s() if self.decode_speed.is_learned else None,
-            step_error=self.decode_speed.deviation,
-            step_observations=self.decode_speed.observations,
+            step_s=self.pace.step_s,
+            step_error=self.pace.deviation,
+            step_observations=self.pace.observations,
         )
 
     def _shift(self, late_s: float) -> None:
@@ -247,12 +243,12 @@ class EndpointModel:
 
     def _learn_prefill(self, ticket: Ticket, now: float) -> None:
         """Of a known engine from full steps alone; short prompts say more of the pause between two steps."""
+        if ticket.prefill_s < self._full_alone_s and self.prefill_speed.is_learned:
+            return
         expected_s = ticket.prefill_s
         observed_s = now - max(ticket.sent_at, ticket.prefill_until - expected_s)
         speed, cost = self.prefill_speed, self.cost
         if expected_s < self._full_alone_s:
-            if speed.is_learned:
-                return
             tokens = max(1, ticket.request.prompt_tokens - ticket.hit_tokens)
             expected_s = max(expected_s, speed.factor * cost.step_s(tokens, 1, 0.0, 0.0))
         if observed_s > 0:

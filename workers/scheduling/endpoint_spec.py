@@ -56,7 +56,7 @@ DEFAULT_SPEC = EndpointSpec(
 class EndpointState(Struct, frozen=True, kw_only=True):
     """For the console. Rates are None while nothing is known of them; errors are shares: 0.1 is ±10 %.
 
-    `step_s` is a decode step at present, `prefill_tokens_per_s` the rate beside what decodes at present.
+    `step_s` is the time per token of answers lately, `prefill_tokens_per_s` the rate beside what decodes at present.
     """
 
     endpoint_id: str

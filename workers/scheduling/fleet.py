@@ -82,6 +82,11 @@ class Fleet:
         if opens_at < inf:
             heapq.heappush(self._opening, (opens_at, endpoint.number, endpoint.version))
 
+    def eased(self, endpoint: EndpointModel, now: float) -> None:
+        """After what can only open it: where nothing is left to prefill, one that was open is so still."""
+        if endpoint.prefilling or endpoint.number not in self._open:
+            self.touch(endpoint, now)
+
     def open_due(self, now: float) -> bool:
         """Opens what is due; whether any endpoint is open."""
         while self._opening and self._opening[0][0] <= now:
@@ -119,10 +124,11 @@ class Fleet:
         hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
         for endpoint in self._candidates(ticket):
             hit_tokens = hits.get(endpoint.number, 0) if hits else 0
-            reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
-            if reason:
-                considered.append((endpoint.endpoint_id, None, 0.0, 0, reason))
-                continue
+            if endpoint.running or endpoint.opens_at > now:
+                reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
+                if reason:
+                    considered.append((endpoint.endpoint_id, None, 0.0, 0, reason))
+                    continue
             prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
             score = self._score(ticket, endpoint, prefill_s, now)
             considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
@@ -198,10 +204,12 @@ class Fleet:
         return ""
 
     def _score(self, ticket: Ticket, endpoint: EndpointModel, prefill_s: float, now: float) -> float:
-        starts_at = max(now, endpoint.prefill_until, endpoint.paused_until)
-        detour_s = max(0.0, prefill_s - ticket.prefill_s)
-        busy_s = TIE_S * len(endpoint.running) / endpoint.max_running
-        return starts_at - now + prefill_s + self._tuning.affinity * detour_s + busy_s
+        starts_at = endpoint.prefill_until if endpoint.prefill_until > now else now
+        if endpoint.paused_until > starts_at:
+            starts_at = endpoint.paused_until
+        score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
+        detour_s = prefill_s - ticket.prefill_s
+        return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
     def _hot_running(self) -> float:
         return self._running / len(self.endpoints) * self._tuning.hot_factor + HOT_MARGIN
@@ -212,7 +220,9 @@ class Fleet:
         Work that can wait leaves room for what cannot; under load, large work for small.
         """
         tuning = self._tuning
-        crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD)))
+        crowding = 0.0
+        if self.load > CALM_LOAD:
+            crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding

@@ -11,6 +11,7 @@ from workers.scheduling.fleet import Fleet
 from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
+from workers.scheduling.planning.price import PRICED_LOAD
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
 from workers.scheduling.workflows import Workflows
@@ -68,7 +69,7 @@ class Pool:
             self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
             return None
         self._appraise(ticket, now)
-        if not self.waiting and self._batch is None and self.plan.admits(ticket, now) and self.fleet.open_due(now):
+        if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
             if endpoint is not None:
                 self._queue.served_at_once(ticket)
@@ -79,6 +80,10 @@ class Pool:
         if self._batch is not None:
             self._batch.joined(ticket)
         return None
+
+    def _is_calm(self) -> bool:
+        """Then whoever comes while nobody waits needs no plan."""
+        return self.fleet.load <= PRICED_LOAD and self._batch is None
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]
@@ -156,13 +161,13 @@ class Pool:
             self._is_speed_known = self.fleet.is_speed_known()
         self.appraiser.appraise(ticket, some, len(endpoints), is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
+        self.fleet.load = self.plan.prices.load
 
     def _enter(self, ticket: Ticket, now: float) -> None:
         self.plan.arrive(ticket, now)
         if ticket.state is State.KEPT:
             self._queue.push(ticket)
         self.plan.relieve(self.fleet.backlog_s(now), now)
-        self.fleet.load = self.plan.prices.load
 
     def _fair_weight(self, ticket: Ticket) -> float:
         request = ticket.request

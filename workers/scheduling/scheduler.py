@@ -50,7 +50,7 @@ class Scheduler:
         endpoint.first_token(ticket, now)
         endpoint.breaker.answered(ticket.number, now)
         endpoint.watchdog.progressed(now)
-        return self._after(endpoint, now)
+        return self._eased(endpoint, now)
 
     def progress(self, request_id: int, output_tokens: int, now: float) -> list[Command]:
         """The answer is this long by now: one that outgrows its prediction is expected to go on as long again."""
@@ -74,7 +74,7 @@ class Scheduler:
         if request.workflow_id:
             self._queues.workflows.ended(request, output_tokens or int(ticket.output_tokens), ticket.cost_s)
             commands = self._queues.cut_off(self._queues.workflows.overspent(request), "workflow_budget", now)
-        return commands + self._after(endpoint, now)
+        return commands + self._eased(endpoint, now)
 
     def request_withdrawn(self, request_id: int, now: float) -> list[Command]:
         """The client left, or the driver gave up; the request was waiting or running."""
@@ -245,6 +245,15 @@ class Scheduler:
         if endpoint.endpoint_id in self._endpoints:
             pool.fleet.touch(endpoint, now)
         return self._queues.fill(pool, now) if pool.waiting and endpoint.opens_at <= now else []
+
+    def _eased(self, endpoint: EndpointModel, now: float) -> list[Command]:
+        """The same, when it can only take more by that."""
+        pool = self._queues.pools[endpoint.version_id]
+        if pool.waiting or endpoint.prefilling:
+            return self._after(endpoint, now)
+        if endpoint.endpoint_id in self._endpoints:
+            pool.fleet.eased(endpoint, now)
+        return []
 
     # -- engines that hang
 

@@ -20,7 +20,7 @@ class Regression:
     `log_deviation` is the standard error of a log length: the uncertainty of `expect`.
     """
 
-    __slots__ = ("_base", "_pairs", "_slope", "_x", "_xx", "_xy", "_y", "_yy")
+    __slots__ = ("_base", "_log_base", "_pairs", "_slope", "_x", "_xx", "_xy", "_y", "_yy")
 
     def __init__(self) -> None:
         self._pairs = PRIOR_PAIRS
@@ -30,7 +30,7 @@ class Regression:
 
     def learn(self, predicted: float, actual: float) -> None:
         x = log(max(1.0, predicted))
-        y = _near(log(max(1.0, actual)), log(self._base) + self._slope * x)
+        y = _near(log(max(1.0, actual)), self._log_base + self._slope * x)
         self._pairs = self._pairs * FORGETTING + 1
         self._x = self._x * FORGETTING + x
         self._y = self._y * FORGETTING + y
@@ -50,7 +50,8 @@ class Regression:
     def _solve(self) -> None:
         mean_x, mean_y = self._x / self._pairs, self._y / self._pairs
         self._slope = (self._xy / self._pairs - mean_x * mean_y) / self._variance_x()
-        self._base = exp(mean_y - self._slope * mean_x)
+        self._log_base = mean_y - self._slope * mean_x
+        self._base = exp(self._log_base)
 
     def _variance_x(self) -> float:
         return max(MIN_LOG_VARIANCE, self._xx / self._pairs - (self._x / self._pairs) ** 2)
@@ -111,7 +112,9 @@ class LengthModel:
 
 
 def _near(log_length: float, expected: float) -> float:
-    return min(expected + MAX_LOG_ERROR, max(expected - MAX_LOG_ERROR, log_length))
+    if abs(log_length - expected) <= MAX_LOG_ERROR:
+        return log_length
+    return expected + (MAX_LOG_ERROR if log_length > expected else -MAX_LOG_ERROR)
 
 
 def _state(tenant_id: str, regression: Regression, mean: MeanLog) -> LengthState:

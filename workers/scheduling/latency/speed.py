@@ -46,3 +46,25 @@ class Speed:
             self.is_learned = True
             self.deviation = median(abs(first / self.factor - 1) for first in self._first)
             self._first.clear()
+
+
+class Pace:
+    """The time per token of answers, as it is: `step_s` is None before the first."""
+
+    __slots__ = ("deviation", "observations", "step_s")
+
+    def __init__(self) -> None:
+        self.step_s: float | None = None
+        self.deviation = 0.0
+        self.observations = 0
+
+    def learn(self, pace_s: float) -> None:
+        self.observations += 1
+        step_s = self.step_s
+        if step_s is None or step_s <= 0:
+            self.step_s = pace_s
+            return
+        ratio = pace_s / step_s
+        ratio = MAX_RATIO if ratio > MAX_RATIO else MIN_RATIO if ratio < MIN_RATIO else ratio
+        self.step_s = step_s * (1 + LEARNING_RATE * (ratio - 1))
+        self.deviation += LEARNING_RATE * (abs(ratio - 1) - self.deviation)
