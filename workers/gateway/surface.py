@@ -19,7 +19,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
-from workers.gateway.labels import note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
@@ -164,6 +164,7 @@ class Surface:
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
         settlement.tags = read_tags(asked.noted, found)
+        settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
         version = self._choose_version(asked, found, settlement)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
