@@ -11,12 +11,14 @@ from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models` is None when the key may use every model."""
+    """Who a key stands for. `models` is None when the key may use every model; limits are None where there are none."""
 
     key: KeyGrant
     tenant: TenantPolicy
     rank: int
     models: frozenset[str] | None
+    ttft_slo_s: float | None = None
+    tpot_slo_s: float | None = None
 
 
 class Directory:
@@ -28,6 +30,8 @@ class Directory:
         self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
+        self.lowest_rank = max(self.class_names, default=0)
+        self._ranks = {item.name: item.rank for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
 
@@ -39,6 +43,9 @@ class Directory:
             return None
         expires_at = grant.key.expires_at
         return grant if expires_at is None or unix_time < expires_at else None
+
+    def find_rank(self, class_name: str) -> int | None:
+        return self._ranks.get(class_name)
 
     def choose_version(self, public_name: str, sticky_id: str, serves: Callable[[str], bool]) -> Version | None:
         """The version that a request for the public model gets; None when the route leads nowhere.
@@ -67,10 +74,18 @@ def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:
     """Keys whose tenant or service class is missing are left out: they may do nothing."""
     tenants = {tenant.tenant_id: tenant for tenant in snapshot.tenants}
     ranks = {item.name: item.rank for item in snapshot.service_classes}
+    limits = {profile.name: (_seconds(profile.ttft_ms), _seconds(profile.tpot_ms)) for profile in snapshot.slo_profiles}
     grants = {}
     for key in snapshot.keys:
         tenant = tenants.get(key.tenant_id)
         if tenant is not None and tenant.service_class in ranks:
             models = frozenset(key.models) if key.models else None
-            grants[key.key_sha256] = Grant(key, tenant, ranks[tenant.service_class], models)
+            ttft_slo_s, tpot_slo_s = limits.get(tenant.slo_profile, (None, None))
+            grants[key.key_sha256] = Grant(
+                key, tenant, ranks[tenant.service_class], models, ttft_slo_s=ttft_slo_s, tpot_slo_s=tpot_slo_s
+            )
     return grants
+
+
+def _seconds(limit_ms: int) -> float | None:
+    return limit_ms / 1000 if limit_ms > 0 else None

@@ -50,6 +50,19 @@ def bad_request(code: str, message: str, param: str | None = None) -> GatewayErr
     return GatewayError(400, code, message, param=param)
 
 
+def bad_header(name: str, wanted: str) -> GatewayError:
+    return bad_request("invalid_header", f"The header {name} must be {wanted}.", name)
+
+
+def workflow_deadline() -> GatewayError:
+    """A 400, because SDKs send what is refused with 429 again, and no later call of the workflow can be in time."""
+    return bad_request("workflow_deadline", "The workflow of this call is past its deadline.", "x-workflow-deadline-ms")
+
+
+def workflow_budget() -> GatewayError:
+    return bad_request("workflow_budget", "The workflow of this call has used up its budget.", "x-workflow-id")
+
+
 def key_missing() -> GatewayError:
     return GatewayError(
         401,

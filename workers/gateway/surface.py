@@ -23,6 +23,7 @@ from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sti
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.terms import Caller, Terms, read_terms
 
 logger = logging.getLogger(__name__)
 
@@ -135,20 +136,15 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
-            question = self._understand(Asked(request, path, noted, grant), settlement)
+            question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
             self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
-        exchange.begin(
-            version_id=settlement.version_id,
-            tenant_id=grant.tenant.tenant_id,
-            rank=grant.rank,
-            max_queued=grant.tenant.max_queued_requests,
-        )
+        exchange.begin(terms)
 
-    def _understand(self, asked: Asked, settlement: Settlement) -> Question:
+    def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
         try:
             return self._resolve(asked, settlement)
@@ -158,17 +154,19 @@ class Surface:
             logger.exception("request %s failed", settlement.request_id)
             raise errors.internal() from error
 
-    def _resolve(self, asked: Asked, settlement: Settlement) -> Question:
+    def _resolve(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """Public model → version, noted in the settlement."""
         found = asked.peek()
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
         settlement.tags = read_tags(asked.noted, found)
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
-        version = self._choose_version(asked, found, settlement)
+        directory, version = self._choose_version(asked, found, settlement)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
-        return Question(
+        caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
+        terms = read_terms(self.driver, caller, found, len(asked.request.body))
+        question = Question(
             request=asked.request,
             path=asked.path,
             request_id=settlement.request_id,
@@ -176,9 +174,11 @@ class Surface:
             peek=found,
             public_model=found.model,
             served_name=version.served_name,
+            rank=terms.request.rank,
         )
+        return question, terms
 
-    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> Version:
+    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> tuple[Directory, Version]:
         directory = self.directory
         if directory is None or not directory.may_use(asked.grant, found.model):
             raise errors.model_not_found(found.model)
@@ -189,7 +189,7 @@ class Surface:
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
         settlement.price = version.price
-        return version
+        return directory, version
 
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
         return Settlement(
