@@ -7,16 +7,25 @@ from hashlib import sha256
 from msgspec import Struct
 
 from workers.contracts.snapshot import KeyGrant, Route, Snapshot, TenantPolicy, Version
+from workers.gateway.networks import Address, Ranges
 from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models` is None when the key may use every model."""
+    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one."""
 
     key: KeyGrant
     tenant: TenantPolicy
     rank: int
     models: frozenset[str] | None
+    paths: frozenset[bytes] | None = None
+    networks: Ranges | None = None
+
+    def may_ask(self, path: bytes) -> bool:
+        return self.paths is None or path in self.paths
+
+    def may_come_from(self, address: Address | None) -> bool:
+        return self.networks is None or (address is not None and address in self.networks)
 
 
 class Directory:
@@ -27,6 +36,7 @@ class Directory:
         self.versions: dict[str, Version] = {version.version_id: version for version in snapshot.versions}
         self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
+        self.trusted_proxies = Ranges(snapshot.trusted_proxies)
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
@@ -71,6 +81,16 @@ def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:
     for key in snapshot.keys:
         tenant = tenants.get(key.tenant_id)
         if tenant is not None and tenant.service_class in ranks:
-            models = frozenset(key.models) if key.models else None
-            grants[key.key_sha256] = Grant(key, tenant, ranks[tenant.service_class], models)
+            grants[key.key_sha256] = _grant_of(key, tenant, ranks[tenant.service_class])
     return grants
+
+
+def _grant_of(key: KeyGrant, tenant: TenantPolicy, rank: int) -> Grant:
+    return Grant(
+        key=key,
+        tenant=tenant,
+        rank=rank,
+        models=frozenset(key.models) if key.models else None,
+        paths=frozenset(path.encode() for path in key.paths) if key.paths else None,
+        networks=Ranges(key.networks) if key.networks else None,
+    )
