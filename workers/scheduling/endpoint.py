@@ -81,20 +81,28 @@ class EndpointModel:
         self._paces: dict[float, int] = {}
         self._report: EngineReport | None = None
         self._sent_since_report = 0.0
-        self.set_spec(spec)
+        self.prefill_speed = Speed(is_known=spec.is_speed_known)
+        self.pace = Pace()
+        self._set_spec(spec)
 
     def __repr__(self) -> str:
         return f"EndpointModel({self.endpoint_id}: {len(self.prefilling)} prefilling, {self.decoding} decoding)"
 
-    def set_spec(self, spec: EndpointSpec) -> None:
-        """What was learned of another spec says nothing of this one."""
+    def adapt(self, spec: EndpointSpec) -> None:
+        """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
+        if spec == self.spec:
+            return
+        is_other_cost = (spec.cost, spec.is_speed_known) != (self.cost, self.spec.is_speed_known)
+        if is_other_cost:
+            self.prefill_speed = Speed(is_known=spec.is_speed_known)
+        self._set_spec(spec)
+
+    def _set_spec(self, spec: EndpointSpec) -> None:
         self.spec = spec
         self.cost = spec.cost
         self.max_batched_tokens = spec.max_batched_tokens
         self.max_sequences = spec.max_sequences
         self.kv_capacity = float(spec.cost.kv_capacity_tokens)
-        self.prefill_speed = Speed(is_known=spec.is_speed_known)
-        self.pace = Pace()
         self._dense_full_ms = spec.cost.dense_ms(spec.max_batched_tokens)
         self._full_alone_s = spec.cost.step_s(spec.max_batched_tokens, 1, 0.0, 0.0)
         self._token_ms = self._dense_full_ms / spec.max_batched_tokens
@@ -158,6 +166,16 @@ class EndpointModel:
         return min(self._paces) if self._paces else inf
 
     # events
+
+    def adapt(self, spec: EndpointSpec) -> None:
+        """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
+        if spec.cost != self.cost:
+            self.full_factor = 1.0
+        self.cost = spec.cost
+        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
+        self.max_batched_tokens = spec.max_batched_tokens
+        self.max_sequences = spec.max_sequences
+        self.refresh()
 
     def reported(self, report: EngineReport) -> None:
         if self._report is not None and report.taken_at < self._report.taken_at:

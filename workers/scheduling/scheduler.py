@@ -125,11 +125,11 @@ class Scheduler:
         now: float,
         *,
         is_draining: bool,
-        spec: EndpointSpec = DEFAULT_SPEC,
+        spec: EndpointSpec | None = None,
         warmth: Warmth = "warm",
         ready_in_s: float | None = None,
     ) -> list[Command]:
-        """A new endpoint, or a change of a known one. What runs on it is left alone.
+        """A new endpoint, or a change of a known one. What runs on it is left alone; without a spec so is its model.
 
         One that is not warm is sent nothing before `ready_in_s` from now; None: before it is said to be warm.
         """
@@ -137,13 +137,14 @@ class Scheduler:
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
             breaker = self._recovery.breaker_of(endpoint_id)
-            endpoint = EndpointModel(endpoint_id, version_id, pool.fleet.free_number(), max_running, spec, breaker)
+            number = pool.fleet.free_number()
+            endpoint = EndpointModel(endpoint_id, version_id, number, max_running, spec or DEFAULT_SPEC, breaker)
             self._endpoints[endpoint_id] = endpoint
             endpoint.set_warmth(warmth, ready_in_s, now)
             endpoint.is_draining = is_draining
             pool.add_endpoint(endpoint, now)
-        elif spec != endpoint.spec:
-            endpoint.set_spec(spec)
+        elif spec is not None:
+            endpoint.adapt(spec)
         endpoint.set_warmth(warmth, ready_in_s, now)
         endpoint.max_running = max_running
         endpoint.is_draining = is_draining
