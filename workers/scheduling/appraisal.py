@@ -35,7 +35,7 @@ class Appraiser:
         residence_s = prefill_s + output_tokens * self._pace_s
         ticket.kv_s = tuning.kv_weight * ticket.kv_tokens / endpoint.kv_capacity * residence_s
         cost_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens) + ticket.kv_s
-        ticket.cost_s = cost_s if cost_s > MIN_COST_S else MIN_COST_S
+        ticket.cost_s = max(MIN_COST_S, cost_s)
         ticket.density = ticket.weight / ticket.cost_s
         self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
         ticket.finish_by = ticket.start_by + prefill_s / fleet

@@ -23,10 +23,10 @@ class EndpointModel:
 
     __slots__ = (
         "_dense_full_ms",
+        "_full_alone_s",
         "_paces",
         "_report",
         "_sent_since_report",
-        "_full_alone_s",
         "_token_ms",
         "breaker",
         "context_tokens",
@@ -58,7 +58,7 @@ class EndpointModel:
     )
 
     def __init__(
-        self, endpoint_id: str, version_id: str, number: int, max_running: int, spec: EndpointSpec, breaker: Breaker
+        self, endpoint_id: str, version_id: str, number: int, max_running: int, *, spec: EndpointSpec, breaker: Breaker
     ) -> None:
         self.endpoint_id = endpoint_id
         self.version_id = version_id
@@ -131,14 +131,12 @@ class EndpointModel:
         batched = self.max_batched_tokens
         room = batched - decoding
         least_room = batched // 8
-        self.prefill_s_per_token = self.full_s / (room if room > least_room else least_room)
+        self.prefill_s_per_token = self.full_s / (max(least_room, room))
 
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
-        return (
-            new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
-        )
+        return new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
 
     def decode_share_s(self, prompt_tokens: int, output_tokens: float) -> float:
         """What an answer adds to the steps it takes part in."""
@@ -167,16 +165,6 @@ class EndpointModel:
 
     # events
 
-    def adapt(self, spec: EndpointSpec) -> None:
-        """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
-        if spec.cost != self.cost:
-            self.full_factor = 1.0
-        self.cost = spec.cost
-        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
-        self.max_batched_tokens = spec.max_batched_tokens
-        self.max_sequences = spec.max_sequences
-        self.refresh()
-
     def reported(self, report: EngineReport) -> None:
         if self._report is not None and report.taken_at < self._report.taken_at:
             return
@@ -192,7 +180,7 @@ class EndpointModel:
             self.watchdog.progressed(now)
         self.breaker.sent(ticket.number)
         self.running[ticket.number] = self.prefilling[ticket.number] = ticket
-        begins_at = self.prefill_until if self.prefill_until > now else now
+        begins_at = max(now, self.prefill_until)
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s
         self.kv_tokens += ticket.kv_tokens
         self._sent_since_report += ticket.kv_tokens

@@ -204,9 +204,8 @@ class Fleet:
         return ""
 
     def _score(self, ticket: Ticket, endpoint: EndpointModel, prefill_s: float, now: float) -> float:
-        starts_at = endpoint.prefill_until if endpoint.prefill_until > now else now
-        if endpoint.paused_until > starts_at:
-            starts_at = endpoint.paused_until
+        starts_at = max(now, endpoint.prefill_until)
+        starts_at = max(starts_at, endpoint.paused_until)
         score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score

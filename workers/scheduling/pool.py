@@ -233,7 +233,7 @@ class Pool:
     # engines without continuous batching
 
     def _fill_batches(self, window: BatchWindow, now: float) -> list[Choice]:
-        """One batch to every open endpoint that has nothing to do, as long as batches are full or their time has come."""
+        """One batch to every open endpoint that has nothing to do, as long as a batch is due."""
         sent: list[Choice] = []
         self.fleet.open_due(now)
         for endpoint in [idle for idle in self.fleet.idle() if not idle.running]:

@@ -136,10 +136,10 @@ class Scheduler:
         pool = self._queues.pool_of(version_id, now)
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            breaker = self._recovery.breaker_of(endpoint_id)
-            number = pool.fleet.free_number()
-            endpoint = EndpointModel(endpoint_id, version_id, number, max_running, spec or DEFAULT_SPEC, breaker)
-            self._endpoints[endpoint_id] = endpoint
+            endpoint = self._endpoints[endpoint_id] = EndpointModel(
+                endpoint_id, version_id, pool.fleet.free_number(), max_running,
+                spec=spec or DEFAULT_SPEC, breaker=self._recovery.breaker_of(endpoint_id),
+            )  # fmt: skip
             endpoint.set_warmth(warmth, ready_in_s, now)
             endpoint.is_draining = is_draining
             pool.add_endpoint(endpoint, now)
@@ -274,4 +274,3 @@ class Scheduler:
         self._queues.pool_of(endpoint.version_id, now).fleet.touch(endpoint, now)
         silent = tuple(ticket.request.request_id for ticket in endpoint.prefilling.values())
         return [Suspect(endpoint.endpoint_id, silent)]
-

@@ -64,7 +64,6 @@ class Pace:
         if step_s is None or step_s <= 0:
             self.step_s = pace_s
             return
-        ratio = pace_s / step_s
-        ratio = MAX_RATIO if ratio > MAX_RATIO else MIN_RATIO if ratio < MIN_RATIO else ratio
+        ratio = min(MAX_RATIO, max(MIN_RATIO, pace_s / step_s))
         self.step_s = step_s * (1 + LEARNING_RATE * (ratio - 1))
         self.deviation += LEARNING_RATE * (abs(ratio - 1) - self.deviation)

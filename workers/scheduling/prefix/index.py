@@ -9,7 +9,7 @@ MAX_EXACT_BLOCKS = 1_000_000
 
 
 class ExactCache:
-    """The blocks that one engine says it has, each with the one before it. `holes` are gone while others follow them."""
+    """The blocks that one engine says it has, each with the one before it; `holes` are gone, and others follow them."""
 
     __slots__ = ("children", "holes", "parents")
 

@@ -18,9 +18,7 @@ class Bench:
         self.now = 100.0
 
     def endpoint(self, name="e1", *, slots=1, version="v1", draining=False, spec=DEFAULT_SPEC, **more):
-        return self.scheduler.endpoint_updated(
-            name, version, slots, self.now, is_draining=draining, spec=spec, **more
-        )
+        return self.scheduler.endpoint_updated(name, version, slots, self.now, is_draining=draining, spec=spec, **more)
 
     def arrive(self, number, *, tenant="t1", rank=0, version="v1", bound=1000):
         request = Request(
