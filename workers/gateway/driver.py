@@ -17,7 +17,7 @@ from workers.gateway.trails import Trail, Trails
 from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, EngineReport, Migrate, Reject
+from workers.scheduling.interface import Cancel, Command, Dispatch, EngineReport, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Driver:
 
     def _arm(self) -> None:
         """Sees to it that the scheduler is asked again when it wants to be."""
-        if self._call_later is None or not self._scheduler.queued_total():
+        if self._call_later is None:
             return
         deadline = self._scheduler.next_deadline()
         if deadline is None or (self._timer is not None and self._timer_at <= deadline + TIMER_GRAIN_S):
@@ -217,6 +217,8 @@ class Driver:
             running=reading.running_requests or 0,
             waiting=reading.waiting_requests or 0,
             kv_usage=reading.kv_used_ratio,
+            steps_total=reading.steps_total,
+            tokens_total=reading.generated_tokens_total,
         )
         self._carry_out(self._scheduler.endpoint_reported(endpoint_id, report, self._monotonic()))
 
@@ -327,6 +329,8 @@ class Driver:
             flight.owner.refused(command)
         elif isinstance(command, Cancel):
             self._cancel(command)
+        elif isinstance(command, Suspect):
+            self._fail_over(command)
         else:
             self._send(command, now)
 
@@ -345,6 +349,12 @@ class Driver:
         if flight is not None:
             flight.trail.add("cancelled", self._monotonic(), cancel.reason)
             flight.owner.cancelled(cancel)
+
+    def _fail_over(self, suspect: Suspect) -> None:
+        for request_id in suspect.request_ids:
+            flight = self._scheduled.get(request_id)
+            if flight is not None:
+                flight.owner.engine_stalled()
 
     def _note_decisions(self) -> None:
         for decision in self._scheduler.take_decisions():
