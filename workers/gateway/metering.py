@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from workers.contracts import pricing
 from workers.contracts.ids import uuid7
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord, UsageSource
@@ -73,11 +74,12 @@ def outcome_of(status: int) -> Outcome:
 
 
 def cost_pico_usd(used: Used, price: Price) -> int:
-    uncached = used.input_tokens - used.cached_input_tokens
-    return (
-        uncached * price.input_pico_usd
-        + used.cached_input_tokens * price.cached_input_pico_usd
-        + used.output_tokens * price.output_pico_usd
+    return pricing.cost_pico_usd(
+        price,
+        input_tokens=used.input_tokens,
+        cached_input_tokens=used.cached_input_tokens,
+        output_tokens=used.output_tokens,
+        is_served=used.source != "none",
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.pricing import price_for
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
@@ -188,7 +189,7 @@ class Surface:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
-        settlement.price = version.price
+        settlement.price = price_for(version, asked.grant.tenant)
         return version
 
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
