@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from workers.contracts import pricing
 from workers.contracts.ids import uuid7
+from workers.contracts.outcomes import TaskOutcome
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord, UsageSource
 from workers.gateway.bodies import Usage
@@ -158,6 +160,11 @@ class Meter:
         self._count(record, now)
         for observe in self._observers:
             observe(record)
+
+    def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
+        """A client's report: it has its number among the records, and is no request to an engine."""
+        record = self._record(request, NOTHING, self._monotonic(), outcome="completed", status=200, error_code="")
+        self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""

@@ -22,6 +22,7 @@ from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 
@@ -99,6 +100,8 @@ class Surface:
             _require_method(request, "GET")
             body = self._models(self._authenticate(request), path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
             client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
+        elif path == OUTCOMES:
+            self._take_outcome(client, request, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -210,6 +213,16 @@ class Surface:
         return f"{self._randomness.getrandbits(128):032x}"
 
     # -- what we answer ourselves
+
+    def _take_outcome(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
+        """Kept in the spool, as usage is: so it is taken with the control plane down, and never without a spool."""
+        _require_method(request, "POST")
+        grant = self._authenticate(request)
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        told = read_outcome(request.body)
+        self.meter.note_outcome(self._open_settlement(request, grant, note_headers(request.head.headers)), told)
+        client.respond(200, [(b"content-type", b"application/json"), *extra_headers], outcome_body(told))
 
     def _models(self, grant: Grant, name: str) -> bytes:
         directory = self.directory

@@ -110,12 +110,13 @@ def sum_usage(*, scope: UsageScope) -> UsageTotals:
 
 
 def _rows_of(found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str]) -> list[UsageRow]:
-    names = {group: _names_of(group, {key[place] for key in found}) for place, group in enumerate(named, start=1)}
+    names = {group: name_values(group, {key[place] for key in found}) for place, group in enumerate(named, start=1)}
     ordered = sorted(found, key=lambda key: [(value is not None, str(value)) for value in key])
     return [_row_of(key, found[key], named, names, times) for key in ordered]
 
 
-def _names_of(group: str, values: set[Any]) -> dict[Any, str]:
+def name_values(group: str, values: set[Any]) -> dict[Any, str]:
+    """What the values of a group's column are called now; a text is its own name."""
     known = values - {None}
     namer = _NAMERS.get(group)
     return namer(known) if namer else {value: value for value in known}
