@@ -46,10 +46,7 @@ class Migration(migrations.Migration):
                 ("accelerator_id", models.UUIDField()),
                 ("node_id", models.UUIDField()),
                 ("name", models.CharField(max_length=200)),
-                ("ownership", models.CharField(blank=True, max_length=20)),
-                ("available_ms", models.BigIntegerField()),
-                ("hour_pico_usd", models.BigIntegerField(null=True)),
-                ("metered_until", models.DateTimeField()),
+                ("available_us", models.BigIntegerField()),
             ],
             options={
                 "db_table": "accelerator_slot",

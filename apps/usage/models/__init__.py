@@ -1,4 +1,11 @@
-from apps.usage.models.accelerators import AcceleratorPrice, AcceleratorSlot, EngineShare, Ownership
+from apps.usage.models.accelerators import (
+    AcceleratorClock,
+    AcceleratorPrice,
+    AcceleratorSlot,
+    EngineShare,
+    Ownership,
+    SharedSlot,
+)
 from apps.usage.models.budgets import Budget, BudgetAlert, Channel
 from apps.usage.models.outcomes import TaskOutcome
 from apps.usage.models.prices import PriceEntry, Rerating, ReratingState, TenantDiscount
@@ -6,6 +13,7 @@ from apps.usage.models.records import QuarantinedRecord, UsageRecord, UsageSourc
 from apps.usage.models.rollups import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageSlot
 
 __all__ = [
+    "AcceleratorClock",
     "AcceleratorPrice",
     "AcceleratorSlot",
     "Budget",
@@ -17,6 +25,7 @@ __all__ = [
     "QuarantinedRecord",
     "Rerating",
     "ReratingState",
+    "SharedSlot",
     "TaskOutcome",
     "TenantDiscount",
     "UsageByEndUser",

@@ -44,17 +44,14 @@ class AcceleratorPrice(models.Model):
 
 
 class AcceleratorSlot(models.Model):
-    """How long an accelerator was there in one quarter of an hour, at which price; None: there was none."""
+    """How long an accelerator was there in one quarter of an hour, and until when that is known."""
 
     id = models.BigAutoField(primary_key=True)
     slot = models.DateTimeField()
     accelerator_id = models.UUIDField()
     node_id = models.UUIDField()
     name = models.CharField(max_length=200)
-    ownership = models.CharField(max_length=20, blank=True)
-    available_ms = models.BigIntegerField()
-    hour_pico_usd = models.BigIntegerField(null=True)
-    metered_until = models.DateTimeField()
+    available_us = models.BigIntegerField()
 
     class Meta:
         db_table = "accelerator_slot"
@@ -63,6 +60,16 @@ class AcceleratorSlot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} at {self.slot:%Y-%m-%d %H:%M}"
+
+
+class AcceleratorClock(models.Model):
+    """Until when an accelerator's time is counted."""
+
+    accelerator_id = models.UUIDField(primary_key=True)
+    counted_until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.accelerator_id} until {self.counted_until:%Y-%m-%d %H:%M}"
 
 
 class EngineShare(models.Model):
@@ -88,3 +95,13 @@ class EngineShare(models.Model):
 
     def __str__(self) -> str:
         return f"engine time on {self.node_id} at {self.slot:%Y-%m-%d %H:%M}"
+
+
+class SharedSlot(models.Model):
+    """That the engine time of a slot is shared out, among so many records: a late one makes it shared out anew."""
+
+    slot = models.DateTimeField(primary_key=True)
+    record_count = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"engine time shared out at {self.slot:%Y-%m-%d %H:%M}"

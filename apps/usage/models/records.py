@@ -13,9 +13,9 @@ class UsageRecord(models.Model):
     with. None stands for a part of the path that the request never reached.
 
     `cost_usd` is by the price book at `arrived_at`, `gateway_cost_usd` what the gateway counted at the time. An
-    unpriced record costs nothing yet: no price was in force, and it is priced once there is one. `wasted_usd` is what its
-    wasted tokens would have cost; nobody pays it. `rerating` is the number of the re-rating that priced it last, 0 for
-    the book when it came.
+    unpriced record costs nothing yet: no price was in force, and it is priced once there is one. `wasted_usd` is what
+    its wasted tokens would have cost; nobody pays it. `rerating` is the number of the re-rating that priced it last, 0
+    for the book when it came.
     """
 
     pk = models.CompositePrimaryKey("record_id", "arrived_at")

@@ -40,7 +40,7 @@ FROM told GROUP BY subject
 
 @dataclass(frozen=True, kw_only=True)
 class Waste:
-    """What was worked and not used: attempts thrown away (never billed), and requests that ended in vain (as billed)."""
+    """What was worked in vain: attempts thrown away (never billed), and requests that came to nothing (as billed)."""
 
     retries_usd: Decimal
     failures_usd: Decimal
