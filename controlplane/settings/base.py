@@ -27,6 +27,8 @@ EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")
 EMAIL_USE_TLS = env.text("TOKENYARD_SMTP_TLS", "0") == "1"
 DEFAULT_FROM_EMAIL = env.text("TOKENYARD_MAIL_FROM", "tokenyard@localhost")
+# Whose X-Forwarded-For gateways believe, as CIDR ranges; web's own is uvicorn's FORWARDED_ALLOW_IPS.
+GATEWAY_TRUSTED_PROXIES = env.networks("TOKENYARD_TRUSTED_PROXIES")
 
 DEBUG = False
 ALLOWED_HOSTS = env.texts("TOKENYARD_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])

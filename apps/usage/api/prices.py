@@ -7,7 +7,7 @@ from rest_framework.response import Response
 from apps.common.parsing import parsed
 from apps.registry.selectors import get_model, get_version
 from apps.tenants.access import ActorView
-from apps.tenants.policies import may_set_prices
+from apps.tenants.matrix import Permission
 from apps.tenants.selectors import get_tenant
 from apps.usage.selectors.prices import list_discounts, list_prices
 from apps.usage.selectors.reratings import get_rerating, list_reratings
@@ -20,9 +20,7 @@ from workers.contracts.snapshot import Price
 class FinanceView(ActorView):
     """Only finance and operators get past the door."""
 
-    def initial(self, *args: object, **kwargs: object) -> None:
-        super().initial(*args, **kwargs)  # type: ignore[arg-type]
-        self.require(may_set_prices(self.actor))
+    rules = {"*": Permission.SET_PRICES}
 
 
 class PricesView(FinanceView):

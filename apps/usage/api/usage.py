@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from apps.common.pagination import NewestRecordsFirst
 from apps.common.parsing import parsed
 from apps.tenants.access import ActorView
+from apps.tenants.matrix import Permission
 from apps.usage.api.files import CHUNK_ROWS, csv_answer, parquet_answer
 from apps.usage.selectors.records import list_records
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
@@ -18,6 +19,8 @@ from apps.usage.serializers import usage as serializers
 
 
 class UsageView(ActorView):
+    rules = {"GET": Permission.SEE_TENANT}
+
     def scope(self, query: dict[str, Any]) -> UsageScope:
         start, end = serializers.default_range(self.now, query["zone"])
         return scope_for(

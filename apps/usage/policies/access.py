@@ -3,11 +3,10 @@
 from uuid import UUID
 
 from apps.common.actors import Actor
-from apps.tenants.policies import TENANT_ADMIN
+from apps.tenants.matrix import Permission, may
+from apps.tenants.policies import may_set_prices
 
 
 def may_set_budget(actor: Actor, tenant_id: UUID | None) -> bool:
     """None: the budget of everybody together."""
-    if actor.is_operator or actor.is_finance:
-        return True
-    return tenant_id is not None and actor.roles.get(tenant_id) == TENANT_ADMIN
+    return may_set_prices(actor) if tenant_id is None else may(actor, Permission.SET_BUDGETS, tenant_id)
