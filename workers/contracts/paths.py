@@ -19,4 +19,5 @@ CLIENT_PATHS = (
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
     "/v1/models",
+    "/v1/outcomes",
 )

@@ -6,9 +6,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
+from workers.contracts import pricing
 from workers.contracts.ids import uuid7
+from workers.contracts.outcomes import TaskOutcome
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord, UsageSource
 from workers.gateway.bodies import Usage
@@ -73,11 +76,12 @@ def outcome_of(status: int) -> Outcome:
 
 
 def cost_pico_usd(used: Used, price: Price) -> int:
-    uncached = used.input_tokens - used.cached_input_tokens
-    return (
-        uncached * price.input_pico_usd
-        + used.cached_input_tokens * price.cached_input_pico_usd
-        + used.output_tokens * price.output_pico_usd
+    return pricing.cost_pico_usd(
+        price,
+        input_tokens=used.input_tokens,
+        cached_input_tokens=used.cached_input_tokens,
+        output_tokens=used.output_tokens,
+        is_served=used.source != "none",
     )
 
 
@@ -156,6 +160,11 @@ class Meter:
         self._count(record, now)
         for observe in self._observers:
             observe(record)
+
+    def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
+        """A client's report: it has its number among the records, and is no request to an engine."""
+        record = self._record(request, NOTHING, self._monotonic(), outcome="completed", status=200, error_code="")
+        self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""

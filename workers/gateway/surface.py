@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.pricing import price_for
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
@@ -22,6 +23,7 @@ from workers.gateway.heads import Headers
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
 from workers.gateway.networks import client_address, peer_of
+from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 from workers.gateway.terms import Caller, Terms, read_terms
@@ -102,6 +104,8 @@ class Surface:
             self._require_scope(client, request, grant, _MODELS)
             body = self._models(grant, path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
             client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
+        elif path == OUTCOMES:
+            self._take_outcome(client, request, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -203,7 +207,7 @@ class Surface:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
-        settlement.price = version.price
+        settlement.price = price_for(version, asked.grant.tenant)
         return directory, version
 
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
@@ -224,6 +228,17 @@ class Surface:
         return f"{self._randomness.getrandbits(128):032x}"
 
     # -- what we answer ourselves
+
+    def _take_outcome(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
+        """Kept in the spool, as usage is: so it is taken with the control plane down, and never without a spool."""
+        _require_method(request, "POST")
+        grant = self._authenticate(request)
+        self._require_scope(client, request, grant, OUTCOMES)
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        told = read_outcome(request.body)
+        self.meter.note_outcome(self._open_settlement(request, grant, note_headers(request.head.headers)), told)
+        client.respond(200, [(b"content-type", b"application/json"), *extra_headers], outcome_body(told))
 
     def _models(self, grant: Grant, name: str) -> bytes:
         directory = self.directory

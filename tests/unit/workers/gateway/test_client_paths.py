@@ -7,4 +7,4 @@ pytestmark = pytest.mark.unit
 
 
 def test_a_keys_scope_can_name_every_path_that_a_gateway_answers():
-    assert set(CLIENT_PATHS) == {path.decode() for path in ENGINE_PATHS} | {"/v1/models"}
+    assert set(CLIENT_PATHS) == {path.decode() for path in ENGINE_PATHS} | {"/v1/models", "/v1/outcomes"}
