@@ -105,10 +105,14 @@ class Driver:
         del self._scheduled[request_id]
         self._carry_out(self._scheduler.request_withdrawn(request_id, self._monotonic()))
 
-    def failed(self, request_id: int, *, may_retry: bool) -> None:
+    def failed(self, request_id: int, *, may_retry: bool, generated_tokens: int = 0) -> None:
+        """`generated_tokens` have gone out and can be continued from."""
         if not may_retry:
             del self._scheduled[request_id]
-        self._carry_out(self._scheduler.request_failed(request_id, self._monotonic(), may_retry=may_retry))
+        commands = self._scheduler.request_failed(
+            request_id, self._monotonic(), may_retry=may_retry, generated_tokens=generated_tokens
+        )
+        self._carry_out(commands)
 
     def tick(self) -> None:
         if self._scheduler.queued_total():
@@ -165,5 +169,5 @@ class Driver:
             elif isinstance(command, Cancel):
                 self._scheduled[command.request_id].cancelled(command)
             else:
-                # Migrate comes only to a driver that reports generated tokens with a failure; this one does not.
+                # Dispatch, or Migrate, which the owner that reported generated tokens knows what to do with.
                 self._scheduled[command.request_id].dispatched(self._engines[command.endpoint_id])

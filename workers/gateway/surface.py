@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
@@ -19,8 +20,9 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
+from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
-from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 
@@ -52,6 +54,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -59,6 +62,7 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
@@ -135,6 +139,8 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
+            if not self.journal.has_room():
+                raise errors.spool_unavailable()
             question = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
             self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)

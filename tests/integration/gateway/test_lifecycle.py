@@ -107,13 +107,13 @@ async def test_a_client_that_leaves_the_queue_has_used_nothing(tmp_path):
     assert record.cost_pico_usd == 0
 
 
-async def test_an_engine_that_dies_mid_stream_ends_the_stream_with_an_error_event(tmp_path):
+async def test_an_engine_that_dies_in_a_stream_that_nobody_can_continue_ends_it_with_an_error_event(tmp_path):
     async with (
         fake_engine(*SLOW) as engine,
         running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
     ):
         await set_fault(engine, reset_after_tokens=5)
-        answer = await gateway.chat(stream=True, max_tokens=100, ignore_eos=True)
+        answer = await gateway.chat(stream=True, max_tokens=100, ignore_eos=True, logprobs=True)
         [record] = await gateway.wait_for_records(1)
     *_, error, done = answer.events()
     assert (error["error"]["code"], done) == ("engine_died", "[DONE]")
