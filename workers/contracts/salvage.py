@@ -68,9 +68,8 @@ def records_of(journal: Journal, last_sequence: int, written_ids: frozenset[str]
     settled = sorted(journal.settled, key=lambda record: record.sequence)
     known = written_ids | {record.record_id for record in settled}
     records = [record for record in settled if record.record_id not in written_ids]
-    for item in sorted(journal.interrupted, key=lambda item: item.settlement.arrived_at):
-        if item.settlement.record_id not in known:
-            records.append(_record(journal, item))
+    interrupted = sorted(journal.interrupted, key=lambda item: item.settlement.arrived_at)
+    records += [_record(journal, item) for item in interrupted if item.settlement.record_id not in known]
     return [
         msgspec.structs.replace(record, sequence=sequence) for sequence, record in enumerate(records, last_sequence + 1)
     ]

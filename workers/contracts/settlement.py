@@ -1,6 +1,7 @@
 """From what is known of one request to its usage record.
 
-The gateway that served it settles it; when that has died, whoever finds its journal does (workers/contracts/salvage.py).
+The gateway that served it settles it; when that has died, whoever finds its journal does
+(workers/contracts/salvage.py).
 """
 
 import math
@@ -37,8 +38,8 @@ class Settlement(Struct, kw_only=True):
     """All that a record needs of one request; times in seconds of the same monotonic clock, but for `arrived_unix_s`.
 
     `record_id` and `arrived_unix_s` are fixed before anything is sent to an engine, so that a record that is written
-    twice is known by them. `on_engine_since` is None while no engine has it; `spent_engine_s` is the time on engines of the
-    attempts before. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
+    twice is known by them. `on_engine_since` is None while no engine has it; `spent_engine_s` is the time on engines
+    of the attempts before. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
     """
 
     request_id: str

@@ -23,15 +23,15 @@ def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | No
         rename=rename,
         fingerprint=engine.fingerprint,
         choices_per_prompt=peek.choices_per_prompt,
-        text_mark=_text_mark(question, engine.endpoint),
+        text_mark=question.path.text_mark,
+        keeps_text=_may_be_continued(question, engine.endpoint),
     )
 
 
-def _text_mark(question: Question, endpoint: Endpoint) -> bytes:
-    """b"" where nothing could be continued: the engine must count along, and be able to go on from a text."""
-    mark = question.path.text_mark
-    if question.peek.choices_per_prompt != 1:
-        return b""
+def _may_be_continued(question: Question, endpoint: Endpoint) -> bool:
+    """The engine must count along, and its like be able to go on from a text."""
+    if not question.path.text_mark or question.peek.choices_per_prompt != 1:
+        return False
     if endpoint.engine == "llamacpp":
-        return mark if not question.path.is_chat else b""
-    return mark if endpoint.reports_continuous_usage else b""
+        return not question.path.is_chat
+    return endpoint.reports_continuous_usage
