@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from workers.gateway.driver import Engine
+from workers.gateway.engines import Engine
 from workers.gateway.upstream import AnswerReader, UpstreamConnection, UpstreamError
 
 

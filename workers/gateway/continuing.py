@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Usage
-from workers.gateway.driver import Engine
+from workers.gateway.engines import Engine
 from workers.gateway.event_stream import EVENT_END
 from workers.gateway.reading import open_filter
 

@@ -18,7 +18,8 @@ from workers.gateway.asking import Question
 from workers.gateway.attempt import Attempt
 from workers.gateway.bodies import with_model
 from workers.gateway.continuing import Continuation, continue_from
-from workers.gateway.driver import Driver, Engine
+from workers.gateway.driver import Driver
+from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.journal import Journal
@@ -26,10 +27,12 @@ from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.reading import open_stream
 from workers.gateway.server import ClientConnection
 from workers.gateway.tally import Tally
+from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamError
 from workers.scheduling.interface import Cancel, Reject
 
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
+PROGRESS_EACH = 64
 
 
 class ExchangeOwner(Protocol):
@@ -53,6 +56,7 @@ class Exchange:
         "_head",
         "_owner",
         "_pieces",
+        "_progress_due",
         "_question",
         "_scheduled_id",
         "_stream",
@@ -80,14 +84,13 @@ class Exchange:
         self._stream: AnswerStream | None = None
         self._continuation: Continuation | None = None
         self._pieces: list[bytes] = []
+        self._progress_due = PROGRESS_EACH
         self.last_progress_at = owner.monotonic()
 
-    def begin(self, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> None:
+    def begin(self, terms: Terms) -> None:
         self._client.owner = self
         self._owner.exchanges.add(self)
-        scheduled_id = self._owner.driver.submit(
-            self, version_id=version_id, tenant_id=tenant_id, rank=rank, max_queued=max_queued
-        )
+        scheduled_id = self._owner.driver.submit(self, terms, self._tally.settlement.request_id)
         if not self._tally.is_settled:
             self._scheduled_id = scheduled_id
             self._tally.note()
@@ -130,8 +133,13 @@ class Exchange:
         self._answer_error(error, NOTHING, "failed" if is_failed else "refused")
 
     def cancelled(self, cancel: Cancel) -> None:
-        del cancel
-        self.give_up(errors.cannot_meet_deadline(None))
+        is_budget = cancel.reason == "workflow_budget"
+        self.give_up(errors.workflow_budget() if is_budget else errors.workflow_deadline())
+
+    def engine_stalled(self) -> None:
+        """What is there must run elsewhere, as if the engine had broken off."""
+        self._abandon_attempt()
+        self.answer_failed(UpstreamError("the engine makes no progress"))
 
     # -- from the client's connection
 
@@ -139,7 +147,7 @@ class Exchange:
         if not self._tally.is_settled:
             self._abandon_attempt()
             self._settle(self._used_so_far(), "client_left", self._status or _CLIENT_LEFT)
-            self._leave_schedule(is_failed=False)
+            self._leave_schedule(is_failed=False, is_whole=False)
 
     def client_paused(self) -> None:
         if self._attempt is not None:
@@ -181,6 +189,8 @@ class Exchange:
         if self._tally.settlement.first_token_at is None:
             self._note_first_token(stream)
         self._tally.passed(stream)
+        if stream.events_with_output >= self._progress_due:
+            self._note_progress(stream.events_with_output)
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif stream.is_too_long:
@@ -274,6 +284,12 @@ class Exchange:
             if self._scheduled_id is not None:
                 self._owner.driver.first_token(self._scheduled_id)
 
+    def _note_progress(self, output_tokens: int) -> None:
+        """Each time that the answer is half as long again, so that the longest costs no more than a few calls."""
+        self._progress_due = output_tokens + max(PROGRESS_EACH, output_tokens // 2)
+        if self._scheduled_id is not None:
+            self._owner.driver.progress(self._scheduled_id, output_tokens)
+
     def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part)
         self._note_first_token(stream)
@@ -291,7 +307,10 @@ class Exchange:
 
     def _end_whole(self, head: AnswerHead, body: bytes) -> None:
         is_answer = head.status < 400  # noqa: PLR2004 - HTTP
-        used = self._tally.of_whole(body) if is_answer else NOTHING
+        used = self._tally.of_whole(body, self._owner.monotonic()) if is_answer else NOTHING
+        first_token_at = self._tally.settlement.first_token_at
+        if first_token_at is not None and self._scheduled_id is not None:
+            self._owner.driver.first_token(self._scheduled_id, first_token_at)
         if is_answer and self._question.is_renamed:
             body = with_model(body, self._question.public_model)
         self._settle(used, outcome_of(head.status), head.status)
@@ -319,17 +338,18 @@ class Exchange:
         self._owner.exchanges.discard(self)
         self._tally.settle(used, outcome, status, error_code, self._owner.monotonic())
 
-    def _leave_schedule(self, *, is_failed: bool) -> None:
+    def _leave_schedule(self, *, is_failed: bool, is_whole: bool = True) -> None:
         """Gives the slot back, after the client's last byte: what is dispatched next must not delay it."""
         request_id, self._scheduled_id = self._scheduled_id, None
         if request_id is None:
             return
+        used = self._tally.used
         if is_failed:
-            self._owner.driver.failed(request_id, may_retry=False)
-        elif self._attempt is not None and self._status:
-            self._owner.driver.finished(request_id, self._tally.output_tokens)
+            self._owner.driver.failed(request_id, may_retry=False, used=used)
+        elif self._attempt is not None and self._status and is_whole:
+            self._owner.driver.finished(request_id, used)
         else:
-            self._owner.driver.withdrawn(request_id)
+            self._owner.driver.withdrawn(request_id, used)
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""

@@ -4,7 +4,7 @@ from workers.contracts.endpoints import Endpoint
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.dialects import dialect_of
-from workers.gateway.driver import Engine
+from workers.gateway.engines import Engine
 from workers.gateway.streams import StreamFilter
 
 

@@ -9,7 +9,7 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Answer
 from workers.gateway.dialects import dialect_of
-from workers.gateway.driver import Engine
+from workers.gateway.engines import Engine
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
@@ -20,7 +20,7 @@ _CHOICE_KEY = b'"finish_reason":'
 class Tally:
     """`settlement` is filled as the request goes on."""
 
-    __slots__ = ("_engine", "_journal", "_meter", "_question", "_slot", "is_settled", "output_tokens", "settlement")
+    __slots__ = ("_engine", "_journal", "_meter", "_question", "_slot", "is_settled", "settlement", "used")
 
     def __init__(self, meter: Meter, journal: Journal, question: Question, settlement: Settlement) -> None:
         self._meter = meter
@@ -29,7 +29,7 @@ class Tally:
         self._slot: Slot | None = None
         self._engine: Engine | None = None
         self.settlement = settlement
-        self.output_tokens = 0
+        self.used = NOTHING
         self.is_settled = False
         settlement.is_metered = question.path.is_metered
         settlement.prompt_bytes = question.prompt_bytes
@@ -88,13 +88,11 @@ class Tally:
     def settle(self, used: Used, outcome: Outcome, status: int, error_code: str, now: float) -> None:
         assert not self.is_settled, "one record per request"  # noqa: S101 - an invariant
         self.is_settled = True
-        self.output_tokens = used.output_tokens
         engine, dispatched_at = self._engine, self.settlement.dispatched_at
         if outcome == "completed" and engine is not None and dispatched_at is not None:
             engine.learn_pace(used.output_tokens, now - dispatched_at)
-        self._meter.settle(
-            self.settlement, used if self.settlement.is_metered else NOTHING, outcome, status, error_code
-        )
+        self.used = used if self.settlement.is_metered else NOTHING
+        self._meter.settle(self.settlement, self.used, outcome, status, error_code)
 
     # -- how much
 
@@ -104,9 +102,9 @@ class Tally:
             return reported(usage)
         return self.settlement.estimate(stream.events_with_output, stream.input_tokens)
 
-    def of_whole(self, body: bytes) -> Used:
+    def of_whole(self, body: bytes, now: float) -> Used:
         answer = self._question.path.api.read_answer(body)
-        self._learn_first_token(answer)
+        self._learn_first_token(answer, now)
         if answer.usage is None:
             return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
         choices = body.count(_CHOICE_KEY)
@@ -123,12 +121,12 @@ class Tally:
         asked_at = settlement.dispatched_at if settlement.dispatched_at is not None else now
         return settlement.estimate(int(self._engine.tokens_per_s * (now - asked_at)))
 
-    def _learn_first_token(self, answer: Answer) -> None:
+    def _learn_first_token(self, answer: Answer, now: float) -> None:
         """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
         asked_at = self.settlement.dispatched_at
-        ttft_ms = answer.metrics.time_to_first_token_ms if answer.metrics is not None else None
-        if asked_at is not None and ttft_ms is not None:
-            self.settlement.first_token_at = asked_at + ttft_ms / 1000
+        if asked_at is not None and answer.ttft_ms is not None:
+            first_token_at = asked_at + answer.ttft_ms / 1000
+            self.settlement.first_token_at = first_token_at if first_token_at <= now else None
 
     def server_timing(self, now: float) -> Headers:
         """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
