@@ -252,12 +252,17 @@ class ContinuedStream:
             if name in fields and name in self._before.first:
                 fields[name] = self._before.first[name]
         if isinstance(fields.get("usage"), dict):
-            fields["usage"] = _shown(self._summed(fields["usage"]), fields["usage"])
+            fields["usage"] = self._summed(fields["usage"])
         return _DATA + _encode(fields) + EVENT_END
 
-    def _summed(self, shown: dict[str, Any]) -> Usage:
+    def _summed(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """What the second engine found in its cache is of a prompt that is not the client's."""
         before = self._before.usage
-        return Usage(before.prompt_tokens, (before.completion_tokens or 0) + (shown.get("completion_tokens") or 0))
+        generated = (before.completion_tokens or 0) + (shown.get("completion_tokens") or 0)
+        if isinstance(shown.get("prompt_tokens_details"), dict):
+            cached = {"cached_tokens": before.cached_tokens}
+            shown = shown | {"prompt_tokens_details": shown["prompt_tokens_details"] | cached}
+        return shown | _shown(Usage(before.prompt_tokens, generated))
 
 
 def _opens_again(fields: dict[str, Any]) -> bool:
@@ -270,11 +275,10 @@ def _opens_again(fields: dict[str, Any]) -> bool:
     return not any(delta.values()) and choice.get("finish_reason") is None
 
 
-def _shown(usage: Usage, like: dict[str, Any] | None = None) -> dict[str, Any]:
+def _shown(usage: Usage) -> dict[str, Any]:
     prompt_tokens, completion_tokens = usage.prompt_tokens or 0, usage.completion_tokens or 0
-    counts = {
+    return {
         "prompt_tokens": prompt_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
         "completion_tokens": completion_tokens,
     }
-    return (like or {}) | counts

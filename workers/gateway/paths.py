@@ -13,8 +13,8 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
 
     `asks_for_usage`: a stream tells its usage only if asked. `is_metered`: whether it costs anything.
     `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a
-    JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a stream
-    that another engine can continue.
+    JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a
+    stream that another engine can continue.
     """
 
     operation: str

@@ -24,6 +24,7 @@ _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
 _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
+_QUOTE = b'"'
 _OPEN_BRACE, _CLOSING = b"{", b"}" + _END
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
@@ -133,7 +134,7 @@ class StreamFilter(EventStream):
             return None
         text_at = at + len(shape.before)
         text_end = events.find(shape.after, text_at, end)
-        if text_end < 0:
+        if text_end < 0 or events.find(_QUOTE, text_at, text_end) >= 0:  # which may end the text and begin a field
             return None
         count_at = text_end + len(shape.after)
         if shape.has_count:
