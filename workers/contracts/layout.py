@@ -9,6 +9,7 @@ die and come back at any time: what matters is on disk.
     gateway.json     GatewayReport, once a second                     gateway → agent
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
+                     and a journal per gateway process (workers/contracts/journal.py)
 """
 
 import os

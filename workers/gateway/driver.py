@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
 from workers.engines.interface import EngineReading
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flows import Flows
-from workers.gateway.metering import NOTHING, Used, cost_pico_usd
 from workers.gateway.pace import Work
 from workers.gateway.trails import Trail, Trails
 from workers.gateway.turns import Turn
@@ -169,7 +169,8 @@ class Driver:
         self._carry_out(self._scheduler.request_withdrawn(request_id, now))
         self._spend(flight, used)
 
-    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING) -> None:
+    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING, generated_tokens: int = 0) -> None:
+        """`generated_tokens` have gone out and can be continued from."""
         now = self._monotonic()
         flight = self._scheduled[request_id]
         if may_retry:
@@ -178,7 +179,9 @@ class Driver:
         else:
             del self._scheduled[request_id]
             self._close(flight, "failed", now)
-        self._carry_out(self._scheduler.request_failed(request_id, now, may_retry=may_retry))
+        self._carry_out(
+            self._scheduler.request_failed(request_id, now, may_retry=may_retry, generated_tokens=generated_tokens)
+        )
         self._spend(flight, used)
 
     # -- time
@@ -335,7 +338,7 @@ class Driver:
             self._send(command, now)
 
     def _send(self, command: Dispatch | Migrate, now: float) -> None:
-        # Migrate comes only to a driver that reports generated tokens with a failure; this one does not.
+        # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
         engine = self._engines[command.endpoint_id]
         what = "migrated" if isinstance(command, Migrate) else "sent"

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts.pricing import price_for
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
@@ -20,8 +21,9 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
+from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
-from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
@@ -56,6 +58,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -63,6 +66,7 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
@@ -154,6 +158,8 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
+            if not self.journal.has_room():
+                raise errors.spool_unavailable()
             self._require_scope(client, request, grant, request.path)
             question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
