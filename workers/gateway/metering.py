@@ -92,7 +92,7 @@ class Meter:
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        record = self._record(request, used, now, outcome, status, error_code)
+        record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
         self._records.append(record)
         self._count(record, now)
         for observe in self._observers:
@@ -100,11 +100,11 @@ class Meter:
 
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
-        record = self._record(request, NOTHING, self._monotonic(), "completed", 200)
+        record = self._record(request, NOTHING, self._monotonic(), outcome="completed", status=200)
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def _record(
-        self, request: Settlement, used: Used, now: float, outcome: Outcome, status: int, error_code: str = ""
+        self, request: Settlement, used: Used, now: float, *, outcome: Outcome, status: int, error_code: str = ""
     ) -> UsageRecord:
         self.identify(request)
         self._sequence += 1

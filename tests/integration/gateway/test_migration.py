@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import chat_body, running_gateway, snapshot_for
@@ -30,12 +31,19 @@ def long_completion(**fields):
     return prompt | {"ignore_eos": True, "stream": True} | fields
 
 
+def one_at_a_time(ports):
+    """So that of two requests each gets an engine of its own."""
+    snapshot = snapshot_for(("demo-chat", 100, ports))
+    narrow = [structs.replace(endpoint, max_running_requests=1) for endpoint in snapshot.endpoints]
+    return structs.replace(snapshot, endpoints=narrow)
+
+
 async def broken_and_unbroken(tmp_path, path, body, *, warm=False, **faults):
     """Two answers to the same question, of which the engine of one failed, each with its record."""
     async with (
         fake_engine(*ENGINE) as good,
         fake_engine(*ENGINE) as bad,
-        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [good.port, bad.port]))) as gateway,
+        running_gateway(tmp_path, one_at_a_time([good.port, bad.port])) as gateway,
     ):
         if warm:  # so that the engines' fingerprints are known
             await asyncio.gather(*[gateway.call("POST", path, body | {"max_tokens": 2}) for _ in range(4)])
