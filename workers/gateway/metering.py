@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
 from msgspec import Struct
 
 from workers.contracts.ids import uuid7
@@ -84,7 +85,8 @@ def cost_pico_usd(used: Used, price: Price) -> int:
 class Settlement(Struct, kw_only=True):
     """All that a record needs of one request; times in seconds of the same monotonic clock.
 
-    `spent_engine_s` is the time on engines of the attempts before the one that `dispatched_at` began.
+    `spent_engine_s` is the time on engines of the attempts before the one that `dispatched_at` began. `record_id` "" is
+    a new one; `is_kept` says that the record goes to who keeps the answer and is written when that is safe.
     """
 
     request_id: str
@@ -94,6 +96,8 @@ class Settlement(Struct, kw_only=True):
     user_id: str
     service_class: str
     path: str
+    record_id: str = ""
+    is_kept: bool = False
     end_user: str = ""
     public_model: str = ""
     version_id: str = ""
@@ -118,7 +122,10 @@ class Records(Protocol):
 
 
 class Meter:
-    """Turns settlements into records, in the spool and in the running totals. `observers` see each record."""
+    """Turns settlements into records, in the spool and in the running totals. `observers` see each record.
+
+    `keepers` are those who take the records that are kept, by their ids.
+    """
 
     def __init__(
         self,
@@ -141,6 +148,7 @@ class Meter:
         self._unix_time = unix_time
         self._randomness = randomness
         self._sequence = 0
+        self.keepers: dict[str, Callable[[UsageRecord], None]] = {}
         self._ttfts: deque[tuple[float, float]] = deque(maxlen=_TTFTS_MAX)
         self.requests_total = 0
         self.refused_total = 0
@@ -151,11 +159,20 @@ class Meter:
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
-        self._records.append(record)
-        self._count(record, now)
-        for observe in self._observers:
-            observe(record)
+        sequence = 0 if request.is_kept else self._next_sequence()
+        record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
+        if request.is_kept:
+            self.keepers.pop(record.record_id)(record)
+        else:
+            self._write(record, now)
+
+    def write_kept(self, record: UsageRecord) -> None:
+        """As one of this process, whichever settled it."""
+        sequence = self._next_sequence()
+        own = msgspec.structs.replace(
+            record, gateway_id=self._gateway_id, boot_id=self._boot_id, node_id=self._node_id, sequence=sequence
+        )
+        self._write(own, self._monotonic())
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""
@@ -164,17 +181,34 @@ class Meter:
             self._ttfts.popleft()
         return sorted(ttft_ms for _, ttft_ms in self._ttfts)
 
+    def _next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def _write(self, record: UsageRecord, now: float) -> None:
+        self._records.append(record)
+        self._count(record, now)
+        for observe in self._observers:
+            observe(record)
+
     def _record(
-        self, request: Settlement, used: Used, now: float, *, outcome: Outcome, status: int, error_code: str
+        self,
+        request: Settlement,
+        used: Used,
+        now: float,
+        sequence: int,
+        *,
+        outcome: Outcome,
+        status: int,
+        error_code: str,
     ) -> UsageRecord:
         total_s = now - request.arrived_at
         arrived_at = self._unix_time() - total_s
-        self._sequence += 1
         return UsageRecord(
-            record_id=uuid7(arrived_at, self._randomness.getrandbits(74)),
+            record_id=request.record_id or uuid7(arrived_at, self._randomness.getrandbits(74)),
             gateway_id=self._gateway_id,
             boot_id=self._boot_id,
-            sequence=self._sequence,
+            sequence=sequence,
             request_id=request.request_id,
             arrived_at=arrived_at,
             tenant_id=request.tenant_id,
