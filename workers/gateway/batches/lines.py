@@ -28,7 +28,11 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 
 
 class _WrongLineError(Exception):
-    """code, message, param."""
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
 
 
 class InputCheck:
@@ -50,7 +54,7 @@ class InputCheck:
         try:
             custom_id = self._read(line)
         except _WrongLineError as error:
-            self.errors.append(LineError(*error.args, line=line_number))
+            self.errors.append(LineError(error.code, error.message, error.param, line_number))
             return
         self._custom_ids.add(custom_id)
         self.places.append(Place(len(self.places), custom_id, start, len(line)))

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.errands import Call, Reply
-from workers.gateway.batches.shapes import Batch, Item
+from workers.gateway.batches.shapes import Batch, Item, Status
 
 MAX_TRIES = 3
 PAUSE_S = 1.0
@@ -20,10 +20,14 @@ Verdict = Literal[
 ]
 
 
+Step = Literal["validate", "load", "finalize", "finish", "close"]
+_STEPS: dict[str, Step] = {"validating": "validate", "finalizing": "finish", "cancelling": "close"}
+
+
 class Progress(Struct, eq=False):
     """`ready` are items to be asked for next, `last_loaded` the number up to which they were read from disk.
 
-    `tries` and `wasted_tokens` are of items that an engine failed.
+    `tries` and `wasted_tokens` are of items that an engine failed. `ending` is where it goes before all is answered.
     """
 
     batch: Batch
@@ -33,6 +37,16 @@ class Progress(Struct, eq=False):
     paused_until: float = 0.0
     tries: Counter[int] = field(default_factory=Counter)
     wasted_tokens: Counter[int] = field(default_factory=Counter)
+    ending: Status | None = None
+
+    def step(self, now: float) -> Step:
+        """What the batch as a whole needs next; `now` in Unix seconds."""
+        batch = self.batch
+        if batch.status != "in_progress":
+            return _STEPS[batch.status]
+        if now >= batch.expires_at and (self.ending is not None or not batch.has_all_answers):
+            return "close"
+        return "finalize" if batch.has_all_answers else "load"
 
     def is_due(self, now: float) -> bool:
         return bool(self.ready) and now >= self.paused_until and self.batch.status == "in_progress"

@@ -21,14 +21,15 @@ import msgspec
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches import stages
 from workers.gateway.batches.errands import Errands, Reply, ids_of
-from workers.gateway.batches.lines import answer_line, error_line
+from workers.gateway.batches.lines import answer_line
+from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.pace import items_to_start
 from workers.gateway.batches.progress import Progress
 from workers.gateway.batches.shapes import AnsweredItem, Batch, Item, Status
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.directory import Grant
-from workers.gateway.errors import key_invalid
+from workers.gateway.errors import internal, key_invalid
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Runner:
         unfinished = await self._store.call(Store.list_unfinished)
         self._follow(unfinished)
         for batch in unfinished:
-            await self._advance(batch)
+            await self._advance(self._running[batch.batch_id])
         self._start_items()
         await self._clean_up()
 
@@ -120,21 +121,20 @@ class Runner:
             if batch.batch_id not in self._turns:
                 self._turns.append(batch.batch_id)
 
-    async def _advance(self, batch: Batch) -> None:
-        progress, now = self._running[batch.batch_id], self._unix_time()
-        if batch.status == "validating":
+    async def _advance(self, progress: Progress) -> None:
+        batch, now = progress.batch, self._unix_time()
+        step = progress.step(now)
+        if step == "validate":
             await self._validate(batch)
-        elif batch.status == "cancelling":
-            await self._close(progress, "cancelled", since=batch.cancelling_at or now)
-        elif batch.status == "in_progress" and now >= batch.expires_at and not batch.has_all_answers:
-            await self._close(progress, "expired", since=batch.expires_at)
-        elif batch.status == "in_progress" and batch.has_all_answers:
-            if await self._store.call(Store.move, batch.moved("finalizing", now)):
-                self.wake()
-        elif batch.status == "finalizing":
+        elif step == "load":
+            await self._load(progress)
+        elif step == "finalize":
+            await self._store.call(Store.move, batch.moved("finalizing", now))
+            self.wake()
+        elif step == "finish":
             await self._finish(batch, "completed")
         else:
-            await self._load(progress)
+            await self._close(progress)
 
     async def _rest(self) -> None:
         pause_s = LOOK_WHEN_BUSY_S if self._running else LOOK_EVERY_S
@@ -167,14 +167,18 @@ class Runner:
         if items:
             progress.last_loaded = items[-1].number
 
-    async def _close(self, progress: Progress, status: Status, since: float) -> None:
+    async def _close(self, progress: Progress) -> None:
         """What runs may end, for a while; the rest is told that it never ran."""
+        batch = progress.batch
+        is_cancelled = batch.status == "cancelling"
+        progress.ending = "cancelled" if is_cancelled else "expired"
         progress.ready.clear()
-        if progress.calls and self._unix_time() - since > CLOSING_GRACE_S:
+        began_at = batch.cancelling_at if is_cancelled else batch.expires_at
+        if progress.calls and began_at is not None and self._unix_time() - began_at > CLOSING_GRACE_S:
             for call in progress.calls.values():
                 call.withdraw()
-        elif not progress.calls and all(answer.batch_id != progress.batch.batch_id for answer in self._answers):
-            await self._finish(progress.batch, status)
+        elif not progress.calls and all(answer.batch_id != batch.batch_id for answer in self._answers):
+            await self._finish(batch, progress.ending)
 
     async def _finish(self, batch: Batch, status: Status) -> None:
         if await self._store.call(Store.has_unrecorded, batch.batch_id):
@@ -209,23 +213,28 @@ class Runner:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, progress: Progress, item: Item, grant: Grant) -> None:
-        call = progress.calls[item.number] = self._errands.begin(progress.batch, item, grant)
         try:
+            call = progress.calls[item.number] = self._errands.begin(progress.batch, item, grant)
             reply = await call.reply()
+        except Exception:
+            logger.exception("an item of %s failed", progress.batch.batch_id)
+            reply = Reply(LoopbackAnswer(500, {}, internal().body()), None)
         finally:
-            del progress.calls[item.number]
+            progress.calls.pop(item.number, None)
             self.wake()
         if progress.judge(item, reply, self._monotonic()) == "keep":
             self._take(progress, item, reply)
 
     def _take(self, progress: Progress, item: Item, reply: Reply) -> None:
-        """An item that was withdrawn is answered only if it has used something."""
+        """An item that was withdrawn is answered only if it has used something; else it is as if it never ran."""
         record = progress.due_record(item, reply.record) if reply.record is not None else None
         if reply.answer is not None:
             self._answer(progress.batch, item, status=reply.answer.status, body=reply.answer.body, record=record)
         elif record is not None and record.usage_source != "none":
-            line = error_line(ids_of(progress.batch, item.number).item_id, item.custom_id, **stages.withdrawn())
+            line = stages.withdrawn_line(progress.batch, item, progress.ending or "cancelled")
             self._answers.append(AnsweredItem(progress.batch.batch_id, item.number, line, True, record))
+        else:
+            progress.ready.append(item)
 
     def _answer(self, batch: Batch, item: Item, *, status: int, body: bytes, record: UsageRecord | None = None) -> None:
         ids = ids_of(batch, item.number)

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from workers.gateway.batches.errands import ids_of
 from workers.gateway.batches.lines import InputCheck, error_line, split_lines
-from workers.gateway.batches.shapes import Batch, Counts, LineError, Status, StoredFile
+from workers.gateway.batches.shapes import Batch, Counts, Item, LineError, Status, StoredFile
 from workers.gateway.batches.store import Store, write_durably
 
 FILE_LIFETIME_S = 30 * 24 * 3600
@@ -69,9 +69,10 @@ def finish(store: Store, batch: Batch, status: Status, now: float) -> None:
     store.finish(finished, [file for file in (output, error) if file is not None])
 
 
-def withdrawn() -> dict[str, str]:
-    code, _ = _NEVER_RAN["cancelled"]
-    return {"code": code, "message": "The batch ended while this request was executed."}
+def withdrawn_line(batch: Batch, item: Item, status: Status) -> bytes:
+    code, _ = _NEVER_RAN[status]
+    message = "The batch ended while this request was executed."
+    return error_line(ids_of(batch, item.number).item_id, item.custom_id, code=code, message=message)
 
 
 def _write_file(store: Store, batch: Batch, kind: str, lines: Iterator[bytes], now: float) -> StoredFile | None:
