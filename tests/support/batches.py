@@ -33,7 +33,7 @@ async def upload(client: openai.AsyncOpenAI, content: bytes, filename: str = "in
     return file.id
 
 
-async def create(client: openai.AsyncOpenAI, content: bytes, *, endpoint: str = CHAT, **options: Any) -> str:
+async def create(client: openai.AsyncOpenAI, content: bytes, *, endpoint: Any = CHAT, **options: Any) -> str:
     file_id = await upload(client, content)
     batch = await client.batches.create(input_file_id=file_id, endpoint=endpoint, completion_window="24h", **options)
     return batch.id
