@@ -177,6 +177,8 @@ class BatchAPI:
 
     async def _create_batch(self, asked: Asked) -> Answer:
         wanted = read_new_batch(asked.request.body)
+        if not asked.grant.may_ask(wanted.endpoint.encode()):
+            raise errors.path_not_in_scope(wanted.endpoint)
         file = await self._file(asked.tenant_id, wanted.input_file_id)
         if file.purpose != PURPOSE:
             raise errors.bad_request("invalid_request", "The file's purpose must be 'batch'.", "input_file_id")

@@ -72,6 +72,6 @@ def look_at_engines(surface: Surface) -> Engines:
     """Whoever waits in a class before the last is somebody else."""
     driver, directory = surface.driver, surface.directory
     slots = sum(endpoint.max_running_requests for endpoint in driver.endpoints if not endpoint.is_draining)
-    last = max(directory.class_names, default=0) if directory is not None else 0
+    last = directory.lowest_rank if directory is not None else 0
     queued = driver.scheduler.queued_by_rank()
     return Engines(slots, sum(count for rank, count in queued.items() if rank < last))
