@@ -57,7 +57,10 @@ class Records(Protocol):
 
 
 class Meter:
-    """Turns settlements into records, in the spool and in the running totals. `observers` see each record."""
+    """Turns settlements into records, in the spool and in the running totals. `observers` see each record.
+
+    `keepers` are those who take the records that are kept, by their ids.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class Meter:
         self._unix_time = unix_time
         self._randomness = randomness
         self._sequence = 0
+        self.keepers: dict[str, Callable[[UsageRecord], None]] = {}
         self._ttfts: deque[tuple[float, float]] = deque(maxlen=_TTFTS_MAX)
         self.requests_total = 0
         self.refused_total = 0
@@ -85,39 +89,33 @@ class Meter:
 
     def identify(self, request: Settlement) -> None:
         """Fixes what its record is known by."""
-        if not request.record_id:
+        if not request.arrived_unix_s:
             request.arrived_unix_s = self._unix_time() - (self._monotonic() - request.arrived_at)
-            request.record_id = uuid7(request.arrived_unix_s, self._randomness.getrandbits(74))
+            request.record_id = request.record_id or uuid7(request.arrived_unix_s, self._randomness.getrandbits(74))
 
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
-        self._records.append(record)
-        self._count(record, now)
-        for observe in self._observers:
-            observe(record)
+        sequence = 0 if request.is_kept else self._next_sequence()  # of a kept one it comes with the writing
+        record = self._record(request, used, sequence, now=now, outcome=outcome, status=status, error_code=error_code)
+        if request.is_kept:
+            self.keepers.pop(request.record_id)(record)
+        else:
+            self._write(record, now)
+
+    def write_kept(self, record: UsageRecord) -> None:
+        """As one of this process, whichever settled it."""
+        origin, sequence = self._origin, self._next_sequence()
+        own = msgspec.structs.replace(
+            record, gateway_id=origin.gateway_id, boot_id=origin.boot_id, node_id=origin.node_id, sequence=sequence
+        )
+        self._write(own, self._monotonic())
 
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
-        record = self._record(request, NOTHING, self._monotonic(), outcome="completed", status=200)
+        now = self._monotonic()
+        record = self._record(request, NOTHING, self._next_sequence(), now=now, outcome="completed", status=200)
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
-
-    def _record(
-        self, request: Settlement, used: Used, now: float, *, outcome: Outcome, status: int, error_code: str = ""
-    ) -> UsageRecord:
-        self.identify(request)
-        self._sequence += 1
-        return record_of(
-            request,
-            used,
-            self._origin,
-            sequence=self._sequence,
-            now=now,
-            outcome=outcome,
-            status=status,
-            error_code=error_code,
-        )
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""
@@ -125,6 +123,39 @@ class Meter:
         while self._ttfts and self._ttfts[0][0] < oldest:
             self._ttfts.popleft()
         return sorted(ttft_ms for _, ttft_ms in self._ttfts)
+
+    def _next_sequence(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def _write(self, record: UsageRecord, now: float) -> None:
+        self._records.append(record)
+        self._count(record, now)
+        for observe in self._observers:
+            observe(record)
+
+    def _record(
+        self,
+        request: Settlement,
+        used: Used,
+        sequence: int,
+        *,
+        now: float,
+        outcome: Outcome,
+        status: int,
+        error_code: str = "",
+    ) -> UsageRecord:
+        self.identify(request)
+        return record_of(
+            request,
+            used,
+            self._origin,
+            sequence=sequence,
+            now=now,
+            outcome=outcome,
+            status=status,
+            error_code=error_code,
+        )
 
     def _count(self, record: UsageRecord, now: float) -> None:
         self.requests_total += 1

@@ -20,6 +20,7 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
@@ -44,7 +45,10 @@ SCHEDULER_TICK_S = 0.25
 
 
 class GatewayConfig(Struct, frozen=True, kw_only=True):
-    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent."""
+    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
+
+    `batches` is where files and batches are kept; without it there are none.
+    """
 
     host: str
     port: int
@@ -52,6 +56,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     gateway_id: str
     node_id: str
     report_file: Path | None = None
+    batches: Path | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
     stall_s: float = 60.0
@@ -105,6 +110,7 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.report = self._build_report()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -128,9 +134,15 @@ class GatewayService:
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
         ]
+        if self._batches is not None:
+            self._batches.start()
         await stop.wait()
         server.close()
+        if self._batches is not None:
+            self._batches.begin_stop()
         await self._drain()
+        if self._batches is not None:
+            await self._batches.stop()
         for task in periodic:
             task.cancel()
         self._driver.close_connections()
@@ -202,6 +214,19 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    def _build_batches(self, directory: Path, randomness: random.Random) -> Batches:
+        return Batches(
+            directory,
+            self._surface,
+            node_id=self._config.node_id,
+            turn=self._turn,
+            spool=self._spool,
+            connections=self._connections,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+        )
 
     def _build_report(self) -> GatewayReport:
         return build_report(

@@ -38,7 +38,7 @@ class Tally:
 
     def note(self) -> None:
         """In the journal: what is known by now of a request that goes on."""
-        if not self.is_settled:
+        if not self.is_settled and not self.settlement.is_kept:
             self._slot = self._journal.open(self.settlement)
 
     def dispatched(self, engine: Engine, now: float) -> None:
