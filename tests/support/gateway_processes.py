@@ -32,9 +32,11 @@ def gateway_command(directory: Path, snapshot: Snapshot, port: int, admin_port: 
 
 
 @contextmanager
-def gateway_process(directory: Path, snapshot: Snapshot, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def gateway_process(
+    directory: Path, snapshot: Snapshot, port: int, *options: str, admin_port: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Ends with the block, by force if it must."""
-    command = gateway_command(directory, snapshot, port, free_port(), *options)
+    command = gateway_command(directory, snapshot, port, admin_port or free_port(), *options)
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)

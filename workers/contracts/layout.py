@@ -11,6 +11,7 @@ die and come back at any time: what matters is on disk.
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
                      and a journal per gateway process (workers/contracts/journal.py)
+    gateway.sock     where a gateway hands its listening sockets on     gateway → its successor
 """
 
 import os
@@ -23,6 +24,7 @@ GATEWAY_REPORT_FILE = "gateway.json"
 PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
 BATCHES_DIRECTORY = "batches"
+HANDOVER_SOCKET = "gateway.sock"
 
 
 def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:

@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import sys
+import time
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import uvloop
@@ -14,6 +16,7 @@ from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.handover import Listening, bind, offer, take_over
 from workers.gateway.service import GatewayConfig, GatewayService
 
 
@@ -39,6 +42,10 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
+    parser.add_argument("--handover-grace-s", type=float, default=900.0, help="the same after a successor took over")
+    parser.add_argument(
+        "--take-over", action="store_true", help="of a gateway that serves this node, without a refused connection"
+    )
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
     parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
     arguments = parser.parse_args()
@@ -52,15 +59,42 @@ async def _serve(arguments: argparse.Namespace) -> None:
     service = GatewayService(
         _config(arguments), _snapshot_file(arguments), _endpoints_file(arguments), observers=observers
     )
-    stop = asyncio.Event()
+    stop, succeeded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics)
+    path = _handover_path(arguments)
+    listening = (take_over(path) if arguments.take_over else None) or bind(
+        arguments.host, arguments.port, arguments.admin_port
+    )
+    admin = start_admin(
+        listening.admin, lambda: service.report, service.metrics, lambda: time.monotonic() - service.beat_at
+    )
+    offering: list[asyncio.Task[None]] = []
+
+    def now_listens() -> None:
+        listening.say_ready()
+        offering.append(asyncio.create_task(_offer(path, listening, admin, succeeded)))
+
     try:
-        await service.run(stop)
+        await service.run(stop, listening.serve, succeeded, now_listens)
     finally:
+        for task in offering:
+            task.cancel()
         admin.shutdown()
+
+
+async def _offer(path: Path, listening: Listening, admin: ThreadingHTTPServer, succeeded: asyncio.Event) -> None:
+    await offer(path, listening)
+    succeeded.set()
+    await asyncio.to_thread(admin.shutdown)
+    admin.server_close()
+
+
+def _handover_path(arguments: argparse.Namespace) -> Path:
+    directory: Path = arguments.node_dir or arguments.spool
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / layout.HANDOVER_SOCKET
 
 
 def _write_line(line: str) -> None:
@@ -80,6 +114,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         grace_s=arguments.grace_s,
+        handover_grace_s=arguments.handover_grace_s,
         engine_silence_s=arguments.engine_silence_s,
     )
 

@@ -15,6 +15,7 @@ def build_report(
     meter: Meter,
     snapshot_error: str,
     spool_error: str,
+    is_stopping: bool,
 ) -> GatewayReport:
     ttfts_ms = meter.ttfts_ms()
     class_names = directory.class_names if directory is not None else {}
@@ -38,6 +39,7 @@ def build_report(
         ttft_ms_p95=percentile(ttfts_ms, 0.95),
         endpoints_up=sum(not endpoint.is_draining for endpoint in endpoints),
         endpoints_total=len(endpoints),
+        is_stopping=is_stopping,
     )
 
 

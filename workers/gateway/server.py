@@ -40,6 +40,7 @@ class ClientConnection(asyncio.Protocol):
         "current",
         "is_closing",
         "is_gone",
+        "is_last",
         "last_active_at",
         "owner",
         "transport",
@@ -64,6 +65,7 @@ class ClientConnection(asyncio.Protocol):
         self.owner: ResponseOwner | None = None
         self.is_closing = False
         self.is_gone = False
+        self.is_last = False
         self.write_paused_at: float | None = None
         self.last_active_at = self._loop.time()
 
@@ -125,6 +127,8 @@ class ClientConnection(asyncio.Protocol):
     def head(self, status: int, lines: bytes) -> bytes:
         """The head's bytes, with a Connection header where HTTP needs one."""
         request = self.current
+        if self.is_last and request is not None and not self._waiting:
+            request.keeps_alive = False
         first_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
         if request is None or not request.keeps_alive:
             return first_line + lines + b"connection: close\r\n\r\n"
@@ -135,7 +139,8 @@ class ClientConnection(asyncio.Protocol):
     def response_done(self, *, must_close: bool = False) -> None:
         """The current request is answered: takes up the next one, or closes as HTTP asks."""
         request, self.current, self.owner = self.current, None, None
-        if must_close or self.is_closing or request is None or not request.keeps_alive:
+        is_over = self.is_last and not self._waiting
+        if must_close or self.is_closing or is_over or request is None or not request.keeps_alive:
             self.is_closing = True
             self._turn.close(self.transport)
         elif self._waiting:
@@ -143,10 +148,15 @@ class ClientConnection(asyncio.Protocol):
 
     # -- for the sweep
 
+    def close_after_next_answer(self) -> None:
+        """For a handover: who asks here once more is answered, and told to come again by another connection."""
+        self.is_last = True
+
     def close_when_idle(self) -> None:
-        """For shutdown: a connection in the middle of an answer closes after it."""
-        self.is_closing = True
-        if self.current is None and not self._waiting:
+        """For shutdown: a connection in the middle of a request or an answer closes after it."""
+        self.is_last = True
+        if self.current is None and not self._waiting and self._reader.began_at is None:
+            self.is_closing = True
             self._turn.close(self.transport)
 
     def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
@@ -38,7 +40,8 @@ from workers.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-LISTEN_BACKLOG = 4096
+# A client that was about to ask on an idle connection has asked by then.
+IDLE_AFTER_HANDOVER_S = 2.0
 WATCH_EVERY_S = 0.2
 # Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
 SCHEDULER_TICK_S = 0.25
@@ -47,7 +50,8 @@ SCHEDULER_TICK_S = 0.25
 class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
-    `batches` is where files and batches are kept; without it there are none.
+    `batches` is where files and batches are kept; without it there are none. `handover_grace_s`: how long streams may
+    go on when a successor has taken over.
     """
 
     host: str
@@ -62,6 +66,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     stall_s: float = 60.0
     engine_silence_s: float = 300.0
     grace_s: float = 5.0
+    handover_grace_s: float = 900.0
 
 
 class GatewayService:
@@ -111,10 +116,19 @@ class GatewayService:
             count_unrecorded=self.metrics.count_unrecorded,
         )
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
+        self.has_successor = False
+        self.beat_at = time.monotonic()
+        self._is_stopping = False
         self.report = self._build_report()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serves until `stop` is set, then lets streams end for `grace_s`."""
+    async def run(
+        self,
+        stop: asyncio.Event,
+        listening: socket.socket | None = None,
+        succeeded: asyncio.Event | None = None,
+        now_listens: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Serves until `stop` is set, then lets streams end for `grace_s`; or until a successor has taken over."""
         self._salvage()
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
@@ -122,10 +136,10 @@ class GatewayService:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
-            self._config.host,
-            self._config.port,
+            sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
+        now_listens()
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         periodic = [
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
@@ -136,10 +150,14 @@ class GatewayService:
         ]
         if self._batches is not None:
             self._batches.start()
-        await stop.wait()
+        await _first_of(stop, succeeded)
+        self._is_stopping = True
+        self.report = self._build_report()
         server.close()
         if self._batches is not None:
             self._batches.begin_stop()
+        if not stop.is_set():
+            await self._serve_out(stop)
         await self._drain()
         if self._batches is not None:
             await self._batches.stop()
@@ -155,6 +173,7 @@ class GatewayService:
     # -- periodic work
 
     def _tick(self) -> None:
+        self.beat_at = time.monotonic()
         self._journal.beat()
         self._driver.tick()
 
@@ -191,7 +210,7 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
-        if self._config.report_file is not None:
+        if self._config.report_file is not None and not self.has_successor:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
 
     async def _sync_each_second(self) -> None:
@@ -237,9 +256,23 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            is_stopping=self._is_stopping,
         )
 
     # -- stopping
+
+    async def _serve_out(self, stop: asyncio.Event) -> None:
+        """A successor listens. What is connected here is answered here, and then told to connect again."""
+        logger.info("gateway %s is succeeded and serves out %s connections", self.boot_id, len(self._connections))
+        self.has_successor = True
+        began_at = time.monotonic()
+        for connection in list(self._connections):
+            connection.close_after_next_answer()
+        while self._connections and not stop.is_set() and time.monotonic() < began_at + self._config.handover_grace_s:
+            await asyncio.sleep(0.05)
+            if time.monotonic() > began_at + IDLE_AFTER_HANDOVER_S:
+                for connection in list(self._connections):
+                    connection.close_when_idle()
 
     async def _drain(self) -> None:
         self._surface.stop_reason = errors.shutting_down()
@@ -257,6 +290,13 @@ class GatewayService:
         deadline = time.monotonic() + self._config.grace_s
         while self._connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
             await asyncio.sleep(0.02)
+
+
+async def _first_of(stop: asyncio.Event, succeeded: asyncio.Event | None) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in (stop, succeeded) if event is not None]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 async def _repeat(period_s: float, work: Callable[[], None]) -> None:
