@@ -15,6 +15,7 @@ import uvloop
 from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
+from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, bind, offer, take_over
 from workers.gateway.service import GatewayConfig, GatewayService
@@ -46,6 +47,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--take-over", action="store_true", help="of a gateway that serves this node, without a refused connection"
     )
+    parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS, help="of all clients together")
+    parser.add_argument("--max-connections-per-key", type=int, default=MAX_CONNECTIONS_PER_KEY)
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
     parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
     arguments = parser.parse_args()
@@ -115,6 +118,8 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         grace_s=arguments.grace_s,
         handover_grace_s=arguments.handover_grace_s,
+        max_connections=arguments.max_connections,
+        max_connections_per_key=arguments.max_connections_per_key,
         engine_silence_s=arguments.engine_silence_s,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol
 
+from workers.gateway.connections import Connections
 from workers.gateway.heads import Headers, header_lines
 from workers.gateway.requests import HttpRequest, RefusedRequestError, RequestReader
 from workers.gateway.turns import Turn
@@ -16,6 +17,7 @@ WRITE_BUFFER_BYTES = 256 * 1024
 MIN_BODY_BYTES_PER_S = 64 * 1024
 
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_TOO_MANY = RefusedRequestError(503, b"too_many_connections", b"This gateway has as many connections as it takes.")
 
 
 class ResponseOwner(Protocol):
@@ -41,6 +43,7 @@ class ClientConnection(asyncio.Protocol):
         "is_closing",
         "is_gone",
         "is_last",
+        "key_id",
         "last_active_at",
         "owner",
         "transport",
@@ -50,7 +53,7 @@ class ClientConnection(asyncio.Protocol):
     def __init__(
         self,
         handle: Callable[["ClientConnection", HttpRequest], None],
-        connections: set["ClientConnection"],
+        connections: Connections,
         turn: Turn,
     ) -> None:
         self._handle = handle
@@ -66,6 +69,7 @@ class ClientConnection(asyncio.Protocol):
         self.is_closing = False
         self.is_gone = False
         self.is_last = False
+        self.key_id = ""
         self.write_paused_at: float | None = None
         self.last_active_at = self._loop.time()
 
@@ -74,12 +78,15 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]  # uvloop's is its own class
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        is_full = self._connections.is_full()
         self._connections.add(self)
+        if is_full:
+            self._refuse(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self.is_gone = True
-        self._connections.discard(self)
+        self._connections.leave(self)
         self._waiting.clear()
         if self.owner is not None:
             self.owner.client_left()

@@ -22,6 +22,7 @@ from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
 from workers.gateway.batches.assembly import Batches
+from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
@@ -67,6 +68,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     engine_silence_s: float = 300.0
     grace_s: float = 5.0
     handover_grace_s: float = 900.0
+    max_connections: int = MAX_CONNECTIONS
+    max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
 
 class GatewayService:
@@ -83,7 +86,7 @@ class GatewayService:
         self._snapshot_file = snapshot_file
         self._endpoints_file = endpoints_file
         self._offered: list[Endpoint] = []
-        self._connections: set[ClientConnection] = set()
+        self._connections = Connections(config.max_connections, config.max_connections_per_key)
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
@@ -110,6 +113,7 @@ class GatewayService:
             driver=self._driver,
             meter=self._meter,
             journal=self._journal,
+            connections=self._connections,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,

@@ -16,6 +16,8 @@ from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway import errors
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
+from workers.gateway.body_limits import check_body
+from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
@@ -78,6 +80,7 @@ class Surface:
         driver: Driver,
         meter: Meter,
         journal: Journal,
+        connections: Connections,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -86,6 +89,7 @@ class Surface:
         self.driver = driver
         self.meter = meter
         self.journal = journal
+        self._connections = connections
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
@@ -187,6 +191,8 @@ class Surface:
                 raise self.stop_reason
             if not self.journal.has_room():
                 raise errors.spool_unavailable()
+            if not self._connections.may_ask(client, grant.key.key_id):
+                raise errors.too_many_connections()
             self._require_scope(client, request, grant, request.path)
             question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
@@ -215,6 +221,8 @@ class Surface:
         settlement.tags = tags | settlement.tags if settlement.tags else tags
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
         directory, version = self._choose_version(asked, found, settlement)
+        if not asked.path.is_form:
+            check_body(asked.request.body, directory.media_hosts)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)

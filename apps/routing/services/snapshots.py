@@ -81,6 +81,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         routes=[_route_of(route) for route in list_routes().order_by("public_name")],
         cors_origins=origins_of(settings.WEB_URL),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
+        media_hosts=settings.GATEWAY_MEDIA_HOSTS,
     )
 
 
