@@ -173,8 +173,8 @@ async def test_when_every_engine_fails_the_stream_ends_with_an_error_and_what_wa
         answer = await gateway.call("POST", CHAT, long_chat())
         [record] = await gateway.wait_for_records(1)
     assert answer.events()[-2]["error"]["code"] == "engine_died"
-    assert (record.attempts, record.output_tokens, record.outcome) == (3, 15, "failed")
-    assert len(text_of_events(answer).split()) == 15
+    assert (record.attempts, record.outcome) == (3, "failed")
+    assert record.output_tokens == len(text_of_events(answer).split()) >= 15
 
 
 def text_of_events(answer):
@@ -193,4 +193,5 @@ async def test_a_client_that_leaves_while_its_stream_waits_for_another_engine_pa
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
             [record] = await gateway.wait_for_records(1)
-    assert (record.outcome, record.output_tokens, record.usage_source) == ("client_left", 5, "engine")
+    assert (record.outcome, record.usage_source) == ("client_left", "engine")
+    assert 5 <= record.output_tokens < 60
