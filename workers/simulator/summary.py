@@ -43,7 +43,9 @@ class Summary(Struct, frozen=True, kw_only=True):
     replicas_needed: int | None = None
 
 
-def summarise(policy: str, workload: Workload, jobs: list[Job], ended_at: float, fleet: int, usd_per_hour: float) -> Summary:
+def summarise(
+    policy: str, workload: Workload, jobs: list[Job], *, ended_at: float, fleet: int, usd_per_hour: float
+) -> Summary:
     asked = [job for job in jobs if job.is_refused or job.endpoint]
     good = good_jobs(workload, asked)
     usd = fleet * usd_per_hour * ended_at / 3600
