@@ -30,7 +30,8 @@ def traces(monkeypatch):
 def values(**changed):
     return {
         "trace": "W1", "policies": ["tokenyard", "round-robin"], "replicas": 2,
-        "engine": "llama3-8b/h100/tp1", "load": 0.5, "duration_s": 20, "ttft_slo_s": 2, "tpot_slo_ms": 150, "in_slo_wanted": "", **changed,
+        "engine": "llama3-8b/h100/tp1", "load": 0.5, "duration_s": 20,
+        "ttft_slo_s": 2, "tpot_slo_ms": 150, "in_slo_wanted": "", **changed,
     }  # fmt: skip
 
 
