@@ -42,6 +42,7 @@ OPERATOR = (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
             Item("s", "Routes", "route", "routes"),
+            Item("l", "Policy lab", "adjustments-horizontal", "lab"),
         ),
     ),
     Group(

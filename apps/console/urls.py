@@ -1,7 +1,20 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.console.views import (
+    audit,
+    fleet,
+    home,
+    keys,
+    lab,
+    overview,
+    requests,
+    routes,
+    serving,
+    session,
+    tenants,
+    usage,
+)
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission
 
@@ -22,6 +35,8 @@ urlpatterns = [
     path("deployments/<uuid:deployment_id>/scale/", serving.deployment_scale, name="deployment_scale"),
     path("routes/", routes.routes, name="routes"),
     path("routes/<uuid:route_id>/", routes.route, name="route"),
+    path("lab/", lab.lab, name="lab"),
+    path("lab/<uuid:run_id>/", lab.lab_run, name="lab_run"),
     path("tenants/", tenants.tenant_list, name="tenants"),
     path("tenants/new/", tenants.tenant_create, name="tenant_create"),
     path("tenants/<uuid:tenant_id>/", tenants.tenant, name="tenant"),
