@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Two events closer than this are one for the timer.
 TIMER_GRAIN_S = 0.001
+# Of an engine that is known well one answer in so many is enough to notice a change.
+LEARN_EACH = 4
 
 
 class Scheduled(Protocol):
@@ -289,11 +291,11 @@ class Driver:
     def _learn(self, flight: Flight, used: Used, now: float) -> None:
         terms, engine, work = flight.terms, flight.engine, flight.work
         version_id = terms.request.version_id
+        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
+        if engine is None or work is None or (engine.pace.is_confident and terms.request.request_id % LEARN_EACH):
+            return
         if terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)
-        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
-        if engine is None or work is None:
-            return
         uncached = used.input_tokens - used.cached_input_tokens
         engine.pace.learn(work, now, uncached_tokens=uncached, output_tokens=used.output_tokens // terms.choices)
         if engine.profile is None and engine.pace.take_change():

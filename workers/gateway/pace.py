@@ -5,8 +5,6 @@ from msgspec import Struct
 from workers.gateway.lines import Line
 from workers.scheduling.latency.step_cost import StepCost
 
-# A line that errs by more than this says little about the next request.
-CONFIDENT_ERROR = 0.5
 CHANGE_WORTH_TELLING = 0.15
 ROOMY_KV_TOKENS = 1_000_000
 # How sharply a step turns from memory bound to compute bound; of a CPU nothing is known, so it is a corner.
@@ -15,7 +13,10 @@ REFERENCE_TOKENS, REFERENCE_BATCH = 1000.0, 4.0
 
 
 class Work(Struct):
-    """One request on an engine. `tokens_ahead` wait for their first token there when it is sent, its own included."""
+    """One request on an engine. `tokens_ahead` wait for their first token there when it is sent, its own included.
+
+    `batch` is how many decode there with it, when its own decoding begins.
+    """
 
     sent_at: float
     prompt_tokens: int
@@ -36,7 +37,7 @@ class Pace:
 
     @property
     def is_confident(self) -> bool:
-        return all(line.is_trusted and line.error < CONFIDENT_ERROR for line in (self.to_first, self.step))
+        return self.to_first.is_sound and self.step.is_sound
 
     @property
     def prefill_tokens_per_s(self) -> float | None:
@@ -49,13 +50,14 @@ class Pace:
 
     def sent(self, prompt_tokens: int, now: float) -> Work:
         self.waiting_tokens += prompt_tokens
-        return Work(now, prompt_tokens, self.waiting_tokens, self.decoding)
+        return Work(now, prompt_tokens, self.waiting_tokens, self.decoding + 1)
 
     def first_token(self, work: Work, at: float) -> None:
         if work.first_token_at is None:
             work.first_token_at = at
             self.waiting_tokens -= work.prompt_tokens
             self.decoding += 1
+            work.batch = self.decoding
 
     def ended(self, work: Work) -> None:
         if work.first_token_at is None:

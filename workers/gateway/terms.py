@@ -38,7 +38,7 @@ class Caller(Struct, frozen=True, eq=False):
 
 
 class Terms(Struct, eq=False):
-    """`text_bytes` is the size of a prompt that is text alone, and else 0: by those the bytes of a token are learned."""
+    """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned."""
 
     request: Request
     tenant: TenantPolicy
