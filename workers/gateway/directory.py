@@ -7,18 +7,29 @@ from hashlib import sha256
 from msgspec import Struct
 
 from workers.contracts.snapshot import KeyGrant, Route, Snapshot, TenantPolicy, Version
+from workers.gateway.networks import Address, Ranges
 from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models` is None when the key may use every model; limits are None where there are none."""
+    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one; limits are None
+    where there are none.
+    """
 
     key: KeyGrant
     tenant: TenantPolicy
     rank: int
     models: frozenset[str] | None
+    paths: frozenset[bytes] | None = None
+    networks: Ranges | None = None
     ttft_slo_s: float | None = None
     tpot_slo_s: float | None = None
+
+    def may_ask(self, path: bytes) -> bool:
+        return self.paths is None or path in self.paths
+
+    def may_come_from(self, address: Address | None) -> bool:
+        return self.networks is None or (address is not None and address in self.networks)
 
 
 class Directory:
@@ -29,6 +40,7 @@ class Directory:
         self.versions: dict[str, Version] = {version.version_id: version for version in snapshot.versions}
         self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
+        self.trusted_proxies = Ranges(snapshot.trusted_proxies)
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
         self.lowest_rank = max(self.class_names, default=0)
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}
@@ -79,12 +91,23 @@ def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:
     for key in snapshot.keys:
         tenant = tenants.get(key.tenant_id)
         if tenant is not None and tenant.service_class in ranks:
-            models = frozenset(key.models) if key.models else None
-            ttft_slo_s, tpot_slo_s = limits.get(tenant.slo_profile, (None, None))
-            grants[key.key_sha256] = Grant(
-                key, tenant, ranks[tenant.service_class], models, ttft_slo_s=ttft_slo_s, tpot_slo_s=tpot_slo_s
-            )
+            slo_s = limits.get(tenant.slo_profile, (None, None))
+            grants[key.key_sha256] = _grant_of(key, tenant, ranks[tenant.service_class], slo_s)
     return grants
+
+
+def _grant_of(key: KeyGrant, tenant: TenantPolicy, rank: int, slo_s: tuple[float | None, float | None]) -> Grant:
+    ttft_slo_s, tpot_slo_s = slo_s
+    return Grant(
+        key=key,
+        tenant=tenant,
+        rank=rank,
+        models=frozenset(key.models) if key.models else None,
+        paths=frozenset(path.encode() for path in key.paths) if key.paths else None,
+        networks=Ranges(key.networks) if key.networks else None,
+        ttft_slo_s=ttft_slo_s,
+        tpot_slo_s=tpot_slo_s,
+    )
 
 
 def _seconds(limit_ms: int) -> float | None:

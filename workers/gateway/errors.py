@@ -75,6 +75,16 @@ def key_invalid() -> GatewayError:
     return GatewayError(401, "invalid_api_key", "Incorrect API key: it is unknown, revoked or expired.")
 
 
+def path_not_in_scope(path: str) -> GatewayError:
+    return GatewayError(
+        403, "path_not_allowed", f"This key may not ask for {path[:200]}; its tenant's key page says why."
+    )
+
+
+def address_not_in_scope() -> GatewayError:
+    return GatewayError(403, "address_not_allowed", "This key may not be used from your address.")
+
+
 def model_not_found(model: str) -> GatewayError:
     shown = model if len(model) <= 100 else model[:100] + "…"  # noqa: PLR2004 - enough to recognise it
     return GatewayError(

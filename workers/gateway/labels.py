@@ -10,6 +10,7 @@ from workers.gateway.heads import Headers
 MAX_METADATA = 16
 MAX_NAME = 64
 MAX_VALUE = 512
+MAX_WORKFLOW_ID = 128
 
 NO_TAGS: dict[str, str] = {}
 

@@ -19,8 +19,9 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
-from workers.gateway.labels import note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.networks import client_address, peer_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 from workers.gateway.terms import Caller, Terms, read_terms
@@ -97,7 +98,9 @@ class Surface:
             self._ask_engine(client, request, engine_path, extra_headers)
         elif path == _MODELS or path.startswith(_MODELS + b"/"):
             _require_method(request, "GET")
-            body = self._models(self._authenticate(request), path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
+            grant = self._authenticate(request)
+            self._require_scope(client, request, grant, _MODELS)
+            body = self._models(grant, path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
             client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
@@ -124,6 +127,17 @@ class Surface:
             raise errors.key_invalid()
         return grant
 
+    def _require_scope(self, client: ClientConnection, request: HttpRequest, grant: Grant, path: bytes) -> None:
+        """The key's own limits; most keys have none, and then nothing is parsed."""
+        if not grant.may_ask(path):
+            raise errors.path_not_in_scope(path.decode("utf-8", "replace"))
+        if grant.networks is None or self.directory is None:
+            return
+        forwarded_for = request.header(b"x-forwarded-for")
+        address = client_address(peer_of(client.transport), forwarded_for, self.directory.trusted_proxies)
+        if not grant.may_come_from(address):
+            raise errors.address_not_in_scope()
+
     # -- what it asks for
 
     def _ask_engine(
@@ -136,6 +150,7 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
+            self._require_scope(client, request, grant, request.path)
             question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
             self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
@@ -160,6 +175,7 @@ class Surface:
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
         settlement.tags = read_tags(asked.noted, found)
+        settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
         directory, version = self._choose_version(asked, found, settlement)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
