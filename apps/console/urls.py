@@ -1,7 +1,20 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.console.views import (
+    audit,
+    fleet,
+    home,
+    keys,
+    overview,
+    requests,
+    routes,
+    scheduler,
+    serving,
+    session,
+    tenants,
+    usage,
+)
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission
 
@@ -35,6 +48,7 @@ urlpatterns = [
     path("tenants/<uuid:tenant_id>/playground/key/", home.playground_key, name="playground_key"),
     path("tenants/<uuid:tenant_id>/playground/record/", home.playground_record, name="playground_record"),
     path("usage/", usage.usage, name="usage"),
+    path("scheduler/", scheduler.scheduler, name="scheduler"),
     path("requests/", requests.requests, name="requests"),
     path("requests/newer/", requests.requests_newer, name="requests_newer"),
     path("requests/<uuid:record_id>/", requests.record, name="record"),

@@ -165,6 +165,11 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "telemetry.forget_decisions": {
+        "task": "telemetry.forget_decisions",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
     "tenants.forget_expired_keys": {
         "task": "tenants.forget_expired_keys",
         "schedule": 600.0,

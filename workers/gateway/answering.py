@@ -3,6 +3,7 @@
 from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
+from workers.gateway.metering import Settlement
 from workers.gateway.server import ClientConnection, HttpRequest
 
 
@@ -56,3 +57,10 @@ class ClientAnswer:
         shown = head.shown_names
         own = [header for header in self._own_headers if header[0] not in shown or header[0] == b"vary"]
         return head.lines_downstream + header_lines(self.timing + own)
+
+
+def server_timing(settlement: Settlement, now: float) -> Headers:
+    """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
+    asked_at = settlement.dispatched_at or now
+    times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
+    return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]

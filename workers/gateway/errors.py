@@ -63,6 +63,11 @@ def workflow_budget() -> GatewayError:
     return bad_request("workflow_budget", "The workflow of this call has used up its budget.", "x-workflow-id")
 
 
+def workflow_ended(reason: str) -> GatewayError:
+    """The same, of a call that waited or ran."""
+    return workflow_budget() if reason == "workflow_budget" else workflow_deadline()
+
+
 def key_missing() -> GatewayError:
     return GatewayError(
         401,

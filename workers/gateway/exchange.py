@@ -11,7 +11,7 @@ from typing import Protocol
 
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
-from workers.gateway.answering import ClientAnswer
+from workers.gateway.answering import ClientAnswer, server_timing
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Answer, with_model
@@ -150,8 +150,7 @@ class Exchange:
         )
 
     def cancelled(self, cancel: Cancel) -> None:
-        is_budget = cancel.reason == "workflow_budget"
-        self.give_up(errors.workflow_budget() if is_budget else errors.workflow_deadline())
+        self.give_up(errors.workflow_ended(cancel.reason))
 
     def engine_stalled(self) -> None:
         """What is there must run elsewhere, as if the engine had broken off."""
@@ -399,10 +398,3 @@ class Exchange:
             input_tokens=input_tokens,
             output_tokens=output_tokens if limit is None else min(output_tokens, limit),
         )
-
-
-def server_timing(settlement: Settlement, now: float) -> Headers:
-    """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
-    asked_at = settlement.dispatched_at or now
-    times_ms = ((asked_at - settlement.arrived_at) * 1000, (now - asked_at) * 1000)
-    return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts import layout
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
 from workers.contracts.snapshot import Snapshot
@@ -20,6 +21,7 @@ from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
+from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
@@ -92,6 +94,8 @@ class GatewayService:
             self._turn,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
         )
+        self._explainer = Explainer(time.monotonic, time.time)
+        self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
@@ -134,6 +138,11 @@ class GatewayService:
         self._each_second()
         self._spool.close()
 
+    def explain(self, request_id: str) -> RequestDecision | None:
+        """What is remembered of it: why it went where it went."""
+        trail = self._driver.trails.find(request_id)
+        return self._explainer.explain(trail) if trail is not None else None
+
     # -- periodic work
 
     def _watch_files(self) -> None:
@@ -162,8 +171,12 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+            if news is not None:
+                path = self._config.report_file.with_name(layout.DECISIONS_FILE)
+                layout.write_whole(path, msgspec.json.encode(news), is_durable=False)
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -194,6 +207,7 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            now=time.monotonic(),
         )
 
     # -- stopping

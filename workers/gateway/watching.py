@@ -30,7 +30,7 @@ _OK = 200
 
 
 class Watch(Struct, eq=False):
-    """Of one engine. `moved_at`: when a count of its own last changed; `let_in_at`: when a stalled one may try again."""
+    """`moved_at` is when a count of the engine last changed, `let_in_at` when a stalled one may try again."""
 
     engine: Engine
     pool: EnginePool
