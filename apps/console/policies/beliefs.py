@@ -49,9 +49,9 @@ class Beliefs:
 
     @property
     def version_ids(self) -> set[UUID]:
-        estimates = [*self.lengths, *self.prompts]
         engines = [engine.estimate.version_id for engine in self.engines]
-        return _uuids([*engines, *(estimate.version_id for estimate in estimates)])
+        learned = [length.version_id for length in self.lengths] + [prompt.version_id for prompt in self.prompts]
+        return _uuids([*engines, *learned])
 
 
 def beliefs_of(telemetry: Iterable[NodeTelemetry]) -> Beliefs:

@@ -147,3 +147,9 @@ def test_a_workflow_is_its_tenants_own():
 
 def test_a_fairness_id_is_passed_on():
     assert terms(x_gateway_inference_fairness_id=b"team").fairness_id == b"team"
+
+
+def test_a_limit_may_be_loosened_and_not_tightened():
+    found = request(x_slo_ttft_ms=b"5000", x_slo_tpot_ms=b"10")
+    assert (found.ttft_slo_s, found.tpot_slo_s) == (5.0, 0.15)
+    assert request(driver=KnownDriver(is_known=False), x_slo_ttft_ms=b"5000").ttft_slo_s is None
