@@ -41,8 +41,8 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
 class EndpointEstimate(Struct, frozen=True, kw_only=True):
     """What the gateway believes of an engine. Errors are shares of what was expected; None is unknown.
 
-    `state` is open, draining, stalled, or what its breaker is. `cost_profile` is "" for an engine whose speed must be
-    learned; `is_known` says whether it is, so that requests have limits there. `report_age_s` is of its own metrics.
+    `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
+    it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
     """
 
     endpoint_id: str
@@ -50,7 +50,6 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
     state: str
     running: int = 0
     cost_profile: str = ""
-    is_known: bool = False
     prefill_tokens_per_s: float | None = None
     prefill_error: float | None = None
     step_ms: float | None = None

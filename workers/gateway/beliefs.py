@@ -1,6 +1,5 @@
 """What the gateway believes of its engines, tenants and models, for the console: estimates with their error."""
 
-from collections import Counter
 from heapq import nlargest
 from itertools import islice
 
@@ -13,20 +12,27 @@ from workers.contracts.telemetry import (
 )
 from workers.gateway.driver import Driver
 from workers.gateway.engines import Engine
-from workers.gateway.lines import Line
+from workers.scheduling.endpoint_spec import BreakerState, EndpointState
 
 MAX_TENANTS = 50
 MAX_ENDPOINTS = 128
 MAX_ESTIMATES = 50
+BREAKER_WORDS: dict[BreakerState, str] = {
+    "closed": "serving",
+    "paused": "paused",
+    "open": "suspended",
+    "half_open": "probed",
+}
 
 
 def build_scheduler_report(driver: Driver, now: float) -> SchedulerReport:
     lengths = islice(reversed(driver.estimates.lengths.values()), MAX_ESTIMATES)
     prompts = islice(reversed(driver.estimates.prompts.items()), MAX_ESTIMATES)
-    running = driver.count_running()
+    engines = {engine.endpoint.endpoint_id: engine for engine in driver.engines}
+    states = islice(driver.scheduler.endpoint_states(now), MAX_ENDPOINTS)
     return SchedulerReport(
         tenants=_tenant_queues(driver),
-        endpoints=[_endpoint(engine, running, now) for engine in driver.engines[:MAX_ENDPOINTS]],
+        endpoints=[_endpoint(engines[state.endpoint_id], state) for state in states],
         lengths=[
             LengthEstimate(
                 tenant_id=length.tenant_id,
@@ -60,24 +66,29 @@ def _tenant_queues(driver: Driver) -> list[TenantQueue]:
     ]
 
 
-def _endpoint(engine: Engine, running: Counter[str], now: float) -> EndpointEstimate:
-    endpoint, pace, reading = engine.endpoint, engine.pace, engine.reading
+def _endpoint(engine: Engine, state: EndpointState) -> EndpointEstimate:
+    has_prefilled, has_decoded = state.prefill_observations > 0, state.step_s is not None
     return EndpointEstimate(
-        endpoint_id=endpoint.endpoint_id,
-        version_id=endpoint.version_id,
-        state="stalled" if engine.is_stalled else "draining" if endpoint.is_draining else "open",
-        running=running[endpoint.endpoint_id],
-        cost_profile=endpoint.shape.cost_profile,
-        is_known=engine.is_paced,
-        prefill_tokens_per_s=pace.prefill_tokens_per_s,
-        prefill_error=_error(pace.to_first),
-        step_ms=None if pace.step_s is None else 1000 * pace.step_s,
-        step_error=_error(pace.step),
-        kv_used_ratio=reading.kv_used_ratio if reading is not None else None,
-        kv_capacity_tokens=engine.kv_capacity_tokens or endpoint.shape.kv_capacity_tokens,
-        report_age_s=None if engine.read_at is None else now - engine.read_at,
+        endpoint_id=state.endpoint_id,
+        version_id=state.version_id,
+        state=_word_of(state),
+        running=state.running,
+        cost_profile=engine.endpoint.shape.cost_profile,
+        prefill_tokens_per_s=state.prefill_tokens_per_s,
+        prefill_error=state.prefill_error if has_prefilled else None,
+        step_ms=None if state.step_s is None else 1000 * state.step_s,
+        step_error=state.step_error if has_decoded else None,
+        kv_used_ratio=state.kv_usage,
+        kv_capacity_tokens=engine.kv_capacity_tokens or engine.endpoint.shape.kv_capacity_tokens,
+        report_age_s=state.report_age_s,
     )
 
 
-def _error(line: Line) -> float | None:
-    return line.error if line.is_trusted else None
+def _word_of(state: EndpointState) -> str:
+    if state.is_stalled:
+        return "stalled"
+    if state.is_draining:
+        return "draining"
+    if state.warmth != "warm":
+        return state.warmth
+    return BREAKER_WORDS[state.breaker]

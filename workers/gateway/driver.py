@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
 from workers.engines.interface import EngineReading
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flows import Flows
-from workers.gateway.metering import NOTHING, Used, cost_pico_usd
-from workers.gateway.pace import Work
 from workers.gateway.roster import Roster
 from workers.gateway.trails import Trail, Trails
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, Migrate, Reject
+from workers.scheduling.interface import Cancel, Command, Dispatch, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -25,17 +24,11 @@ if TYPE_CHECKING:
 
 # Two events closer than this are one for the timer.
 TIMER_GRAIN_S = 0.001
-# Of an engine that is known well one answer in so many is enough to notice a change.
-LEARN_EACH = 4
 
 
 class Scheduled(Protocol):
-    """A request in the scheduler's hands. `last_progress_at` is when something came of it last."""
+    """A request in the scheduler's hands."""
 
-    last_progress_at: float
-
-    @property
-    def is_client_stalled(self) -> bool: ...
     def dispatched(self, engine: Engine) -> None: ...
     def refused(self, reject: Reject) -> None: ...
     def cancelled(self, cancel: Cancel) -> None: ...
@@ -47,13 +40,12 @@ class Timer(Protocol):
 
 
 class Flight(Struct, eq=False):
-    """A request from its arrival to its end; `engine` and `work` are of the attempt that runs."""
+    """A request from its arrival to its end; `engine` is that of the attempt that runs."""
 
     owner: Scheduled
     terms: "Terms"
     trail: Trail
     engine: Engine | None = None
-    work: Work | None = None
 
 
 class Driver:
@@ -102,21 +94,6 @@ class Driver:
         """Whether there is more than one engine to choose from."""
         return self._roster.offered_to[version_id] > 1
 
-    def is_paced(self, version_id: str) -> bool:
-        """Whether the speed of its engines is known, so that a limit can be judged by it."""
-        return self._roster.paced.get(version_id, False)
-
-    def heard_at(self) -> dict[str, float]:
-        """When something last came from each engine that has requests, by endpoint id. Who waits for us is well."""
-        now = self._monotonic()
-        heard: dict[str, float] = {}
-        for flight in self._scheduled.values():
-            if flight.engine is not None:
-                endpoint_id = flight.engine.endpoint.endpoint_id
-                at = now if flight.owner.is_client_stalled else flight.owner.last_progress_at
-                heard[endpoint_id] = max(at, heard.get(endpoint_id, 0.0))
-        return heard
-
     def count_running(self) -> Counter[str]:
         """By endpoint id."""
         return Counter(f.engine.endpoint.endpoint_id for f in self._scheduled.values() if f.engine is not None)
@@ -156,8 +133,6 @@ class Driver:
         at = self._monotonic() if at is None else at
         flight = self._scheduled[request_id]
         flight.trail.add("first_token", at)
-        if flight.engine is not None and flight.work is not None:
-            flight.engine.pace.first_token(flight.work, at)
         self._carry_out(self._scheduler.first_token(request_id, at))
 
     def progress(self, request_id: int, output_tokens: int) -> None:
@@ -169,7 +144,7 @@ class Driver:
         now = self._monotonic()
         flight = self._scheduled.pop(request_id)
         if used.source == "engine":
-            self._learn(flight, used, now)
+            self._learn(flight, used)
         self._close(flight, "completed", now)
         self._carry_out(self._scheduler.request_finished(request_id, now, used.output_tokens))
         self._spend(flight, used)
@@ -181,16 +156,19 @@ class Driver:
         self._carry_out(self._scheduler.request_withdrawn(request_id, now))
         self._spend(flight, used)
 
-    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING) -> None:
+    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING, generated_tokens: int = 0) -> None:
+        """`generated_tokens` have gone out and can be continued from."""
         now = self._monotonic()
         flight = self._scheduled[request_id]
         if may_retry:
             flight.trail.add("failed", now, flight.engine.endpoint.endpoint_id if flight.engine else "")
-            self._land(flight)
+            flight.engine = None
         else:
             del self._scheduled[request_id]
             self._close(flight, "failed", now)
-        self._carry_out(self._scheduler.request_failed(request_id, now, may_retry=may_retry))
+        self._carry_out(
+            self._scheduler.request_failed(request_id, now, may_retry=may_retry, generated_tokens=generated_tokens)
+        )
         self._spend(flight, used)
 
     # -- time
@@ -201,7 +179,7 @@ class Driver:
 
     def _arm(self) -> None:
         """Sees to it that the scheduler is asked again when it wants to be."""
-        if self._call_later is None or not self._scheduler.queued_total():
+        if self._call_later is None:
             return
         deadline = self._scheduler.next_deadline()
         if deadline is None or (self._timer is not None and self._timer_at <= deadline + TIMER_GRAIN_S):
@@ -221,33 +199,18 @@ class Driver:
         """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""
         self._carry_out(self._roster.reported(engine, reading, taken_at))
 
-    def stalled(self, engine: Engine) -> None:
-        """It makes no progress: nothing more goes there, and what is there runs elsewhere where it can."""
-        self._carry_out(self._roster.stalled(engine))
-        for flight in [flight for flight in self._scheduled.values() if flight.engine is engine]:
-            flight.owner.engine_stalled()
-
-    def resumed(self, engine: Engine) -> None:
-        self._carry_out(self._roster.resumed(engine))
-
     def close_connections(self) -> None:
         """The idle ones; those in use end with their requests."""
         self._roster.close_connections()
 
     # -- what was learned
 
-    def _learn(self, flight: Flight, used: Used, now: float) -> None:
-        terms, engine, work = flight.terms, flight.engine, flight.work
+    def _learn(self, flight: Flight, used: Used) -> None:
+        terms = flight.terms
         version_id = terms.request.version_id
         self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
-        if engine is None or work is None or (engine.pace.is_confident and terms.request.request_id % LEARN_EACH):
-            return
         if terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)
-        uncached = used.input_tokens - used.cached_input_tokens
-        engine.pace.learn(work, now, uncached_tokens=uncached, output_tokens=used.output_tokens // terms.choices)
-        if engine.profile is None and engine.pace.take_change():
-            self._carry_out(self._roster.learned(engine))
 
     def _spend(self, flight: Flight, used: Used) -> None:
         """Ends the siblings of a workflow that has used up its budget."""
@@ -275,17 +238,18 @@ class Driver:
             flight.owner.refused(command)
         elif isinstance(command, Cancel):
             self._cancel(command)
+        elif isinstance(command, Suspect):
+            self._fail_over(command)
         else:
             self._send(command, now)
 
     def _send(self, command: Dispatch | Migrate, now: float) -> None:
-        # Migrate comes only to a driver that reports generated tokens with a failure; this one does not.
+        # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
         engine = self._roster.engines[command.endpoint_id]
         what = "migrated" if isinstance(command, Migrate) else "sent"
         flight.trail.add(what, now, command.endpoint_id)
         flight.engine = engine
-        flight.work = engine.pace.sent(flight.terms.request.prompt_tokens, now)
         flight.owner.dispatched(engine)
 
     def _cancel(self, cancel: Cancel) -> None:
@@ -293,6 +257,12 @@ class Driver:
         if flight is not None:
             flight.trail.add("cancelled", self._monotonic(), cancel.reason)
             flight.owner.cancelled(cancel)
+
+    def _fail_over(self, suspect: Suspect) -> None:
+        for request_id in suspect.request_ids:
+            flight = self._scheduled.get(request_id)
+            if flight is not None:
+                flight.owner.engine_stalled()
 
     def _note_decisions(self) -> None:
         for decision in self._scheduler.take_decisions():
@@ -303,14 +273,8 @@ class Driver:
     def _close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
         request = flight.terms.request
         flight.trail.add(how, now, detail)
-        self._land(flight)
+        flight.engine = None
         self.trails.close(flight.trail)
         self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
         if request.workflow_id:
             self.workflows.ended(request)
-
-    def _land(self, flight: Flight) -> None:
-        """The attempt is over."""
-        if flight.engine is not None and flight.work is not None:
-            flight.engine.pace.ended(flight.work)
-        flight.engine = flight.work = None

@@ -12,6 +12,7 @@ MAX_A_SECOND = 64
 MAX_KEPT = 256
 # A trail of that many steps went straight through: arrived, sent, first token, completed.
 PLAIN_STEPS = 4
+WAITED = frozenset(("kept", "parked", "late"))
 
 
 class Explainer:
@@ -89,6 +90,8 @@ def _choice(decision: Decision, epoch: float) -> Choice:
         cost_s=_finite(decision.cost_s) or 0.0,
         density=_finite(decision.density),
         bid_price=_finite(decision.bid_price),
+        waited_as=decision.waited_as if decision.waited_as in WAITED else "",
+        reason=decision.reason,
         considered=[_score(considered) for considered in decision.considered],
     )
 

@@ -4,7 +4,6 @@ FORGETTING = 0.98
 ERROR_RATE = 0.1
 MAX_SURPRISE = 4.0
 TRUSTED_AFTER = 8
-SOUND_ERROR = 0.5
 
 
 class Line:
@@ -30,11 +29,6 @@ class Line:
     @property
     def is_trusted(self) -> bool:
         return self.count >= TRUSTED_AFTER
-
-    @property
-    def is_sound(self) -> bool:
-        """Trusted, and it errs little enough to judge a request by."""
-        return self.count >= TRUSTED_AFTER and self.error < SOUND_ERROR
 
     def expect(self, x: float) -> float:
         return self.a + self.b * x

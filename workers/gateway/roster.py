@@ -13,7 +13,7 @@ from workers.scheduling.scheduler import Scheduler
 
 
 class Roster:
-    """By endpoint id. `offered_to` counts the engines of a version, `paced` says whether the speed of all is known.
+    """By endpoint id. `offered_to` counts the engines of a version.
 
     What changes something returns the scheduler's commands; an engine that is no longer known changes nothing.
     """
@@ -24,16 +24,13 @@ class Roster:
         self._turn = turn
         self.engines: dict[str, Engine] = {}
         self.offered_to: Counter[str] = Counter()
-        self.paced: dict[str, bool] = {}
 
     def set_endpoints(self, endpoints: list[Endpoint]) -> list[Command]:
         offered = {endpoint.endpoint_id: endpoint for endpoint in endpoints}
         for endpoint_id in [known for known in self.engines if known not in offered]:
             self._lose(endpoint_id)
         self.offered_to = Counter(e.version_id for e in offered.values() if not e.is_draining)
-        commands = [command for endpoint in offered.values() for command in self._update(endpoint)]
-        self._note_pace()
-        return commands
+        return [command for endpoint in offered.values() for command in self._update(endpoint)]
 
     def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> list[Command]:
         if not self._knows(engine):
@@ -43,30 +40,15 @@ class Roster:
         if reading.kv_capacity_tokens and reading.kv_capacity_tokens != engine.kv_capacity_tokens:
             engine.kv_capacity_tokens = reading.kv_capacity_tokens
             commands = self._tell(engine)
-        if reading.kv_used_ratio is None:
-            return commands
         report = EngineReport(
             taken_at=taken_at,
             running=reading.running_requests or 0,
             waiting=reading.waiting_requests or 0,
             kv_usage=reading.kv_used_ratio,
+            steps_total=reading.steps_total,
+            tokens_total=reading.generated_tokens_total,
         )
         return commands + self._scheduler.endpoint_reported(engine.endpoint.endpoint_id, report, self._monotonic())
-
-    def stalled(self, engine: Engine) -> list[Command]:
-        engine.is_stalled = True
-        if not self._knows(engine):
-            return []
-        return self._scheduler.drain_started(engine.endpoint.endpoint_id, self._monotonic())
-
-    def resumed(self, engine: Engine) -> list[Command]:
-        engine.is_stalled = False
-        return self._tell(engine) if self._knows(engine) else []
-
-    def learned(self, engine: Engine) -> list[Command]:
-        """Its speed is known, or is another than before."""
-        self._note_pace()
-        return self._tell(engine) if self._knows(engine) else []
 
     def close_connections(self) -> None:
         for engine in self.engines.values():
@@ -95,16 +77,9 @@ class Roster:
             endpoint.version_id,
             endpoint.max_running_requests,
             self._monotonic(),
-            is_draining=engine.is_draining,
+            is_draining=endpoint.is_draining,
             spec=engine.spec(),
         )
-
-    def _note_pace(self) -> None:
-        paced: dict[str, bool] = {}
-        for engine in self.engines.values():
-            version_id = engine.endpoint.version_id
-            paced[version_id] = paced.get(version_id, True) and engine.is_paced
-        self.paced = paced
 
     def _lose(self, endpoint_id: str) -> None:
         self.engines.pop(endpoint_id).pool.close()

@@ -62,10 +62,10 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         arrived_at=caller.arrived_at,
         prompt_tokens=prompt.tokens,
         predicted_output_tokens=_expected_output(driver, caller, found, prompt.tokens),
+        ttft_slo_s=grant.ttft_slo_s,
+        tpot_slo_s=grant.tpot_slo_s,
         tenant_weight=grant.tenant.weight,
     )
-    if driver.is_paced(version_id):
-        request.ttft_slo_s, request.tpot_slo_s = grant.ttft_slo_s, grant.tpot_slo_s
     if found.service_tier is not None:
         _apply_tier(request, found.service_tier, caller.directory.lowest_rank)
     if text and driver.has_choice(version_id) and body_bytes >= MIN_BYTES:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
 from django.db import Error as DatabaseError
 
 from apps.deployments.services import record_replica_reports
@@ -15,7 +16,8 @@ from apps.routing.services.gateways import record_gateway
 from apps.telemetry.services.decisions import record_decisions
 from apps.usage.services.ingest import IngestCounts, ingest_records
 from workers.contracts.decisions import RequestDecision
-from workers.contracts.link import Hello, UsageBatch
+from workers.contracts.link import Hello, LooseUsageBatch, UsageBatch
+from workers.contracts.usage import UsageRecord
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +62,26 @@ async def write_decisions(node_id: UUID, decisions: Sequence[RequestDecision], n
     await _softly(lambda: record_decisions(node_id=node_id, decisions=decisions, now=now))
 
 
-async def ingest(node_id: UUID, batch: UsageBatch, now: datetime) -> IngestCounts | None:
+async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: datetime) -> IngestCounts | None:
     """None when it was not stored: without an acknowledgement the agent sends it again."""
+    records, undecodable = _read(batch) if isinstance(batch, LooseUsageBatch) else (batch.records, [])
     try:
-        return await in_database_thread(ingest_records, records=batch.records, node_id=node_id, now=now)
+        return await in_database_thread(
+            ingest_records, records=records, undecodable=undecodable, node_id=node_id, now=now
+        )
     except DatabaseError as error:
         log.warning("a usage batch was not stored", extra={"node_id": node_id, "error": str(error)})
         return None
+
+
+def _read(batch: LooseUsageBatch) -> tuple[list[UsageRecord], list[bytes]]:
+    records, undecodable = [], []
+    for raw in batch.records:
+        try:
+            records.append(msgspec.json.decode(raw, type=UsageRecord))
+        except msgspec.DecodeError:
+            undecodable.append(bytes(raw))
+    return records, undecodable
 
 
 async def _softly(write: Callable[[], object]) -> bool:

@@ -11,7 +11,6 @@ from tests.support.fake_engines import fake_engine, free_port
 from tests.support.gateways import authorised, chat_body, message_body, running_gateway, snapshot_for
 from tests.support.raw_http import call, request_bytes
 from workers.contracts.endpoints import EngineShape
-from workers.gateway import watching
 
 pytestmark = pytest.mark.integration
 
@@ -159,30 +158,33 @@ async def test_the_gateway_reads_what_the_engine_says_of_itself(tmp_path):
         await asked
 
 
-async def test_an_engine_whose_health_lies_is_caught_and_its_requests_run_elsewhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "STALL_S", 0.5)
+async def test_an_engine_whose_health_lies_is_caught_and_its_requests_run_elsewhere(tmp_path):
     async with (
         fake_engine("--served-model-name", "demo-chat", "--hang") as liar,
         fake_engine("--served-model-name", "demo-chat") as honest,
-        running_gateway(tmp_path, shaped(snapshot_for(("demo-chat", 100, [liar.port, honest.port])))) as gateway,
+        running_gateway(
+            tmp_path, shaped(snapshot_for(("demo-chat", 100, [liar.port, honest.port]))), engine_stall_s=0.8
+        ) as gateway,
     ):
         assert (await call(liar.port, "GET", "/health")).status == 200
         answers = await asyncio.gather(*[gateway.chat(max_tokens=2) for _ in range(8)])
         assert {answer.status for answer in answers} == {200}
-        assert {engine.is_stalled for engine in gateway.service._driver.engines} == {True, False}
+        states = gateway.service._driver.scheduler.endpoint_states(time.monotonic())
+        assert {state.is_stalled for state in states} == {True, False}
         records = await gateway.wait_for_records(8)
     assert max(record.attempts for record in records) == 2
 
 
-async def test_a_busy_engine_is_left_alone_however_long_its_answers_take(tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "STALL_S", 0.5)
+async def test_a_busy_engine_is_left_alone_however_long_its_answers_take(tmp_path):
     async with (
         fake_engine("--served-model-name", "demo-chat", "--time-scale", "3") as engine,
-        running_gateway(tmp_path, shaped(snapshot_for(("demo-chat", 100, [engine.port])))) as gateway,
+        running_gateway(
+            tmp_path, shaped(snapshot_for(("demo-chat", 100, [engine.port]))), engine_stall_s=0.8
+        ) as gateway,
     ):
         answer = await gateway.chat(max_tokens=60, ignore_eos=True)
-        assert answer.status == 200
-        assert not any(engine.is_stalled for engine in gateway.service._driver.engines)
+        [record] = await gateway.wait_for_records(1)
+    assert (answer.status, record.attempts) == (200, 1)
 
 
 async def test_a_workflow_past_its_deadline_is_ended_wherever_its_calls_are(tmp_path):

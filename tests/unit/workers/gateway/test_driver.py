@@ -8,6 +8,7 @@ from workers.gateway.metering import Used
 from workers.gateway.terms import Terms
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Asked
+from workers.scheduling.endpoint import DEFAULT_SPEC
 from workers.scheduling.interface import Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -23,8 +24,6 @@ class Asker:
 
     def __init__(self):
         self.told = []
-        self.last_progress_at = 0.0
-        self.is_client_stalled = False
 
     def dispatched(self, engine):
         self.told.append(engine.endpoint.endpoint_id)
@@ -141,10 +140,11 @@ def test_a_failed_attempt_is_a_step(yard):
 def test_the_timer_is_set_for_when_the_scheduler_wants_to_be_asked(yard):
     yard.offer("e", slots=1)
     yard.ask("first")
-    assert yard.timers == []
+    [watchful] = yard.timers
     yard.ask("second")
-    [timer] = yard.timers
-    assert timer.at <= 0.021
+    [_, timer] = yard.timers
+    assert watchful.is_cancelled
+    assert timer.at <= 0.021 < watchful.at
     yard.now = timer.at
     timer.work()
     assert yard.timers[-1].at > timer.at
@@ -166,34 +166,27 @@ def test_an_estimate_of_ours_teaches_nothing(yard):
     assert not yard.driver.estimates.lengths
 
 
-def test_an_unknown_engine_is_paced_once_its_speed_is_learned(yard):
-    yard.offer("e")
-    assert not yard.driver.is_paced("v")
-    for _ in range(12):
-        asker = yard.ask()
-        yard.now += 2.0
-        yard.driver.first_token(asker.number)
-        yard.now += 9 * 0.5
-        yard.driver.finished(asker.number, used())
-    assert yard.driver.is_paced("v")
-    model = yard.driver.scheduler._endpoints["e"]
-    assert model.cost.step_s(1, 1, 0.0, 0.0) == pytest.approx(0.5, rel=0.1)
+def test_an_engine_has_its_gpus_speed_or_an_unknown_one(yard):
+    yard.offer("e", shape=EngineShape(cost_profile="llama3-8b/h100/tp1", time_scale=2.0, max_batched_tokens=4096))
+    spec = yard.driver.scheduler._endpoints["e"].spec
+    assert (spec.is_speed_known, spec.max_batched_tokens, spec.max_sequences) == (True, 4096, 4)
+    assert spec.cost.step_s(1, 1, 0.0, 0.0) == pytest.approx(2 * DEFAULT_SPEC.cost.step_s(1, 1, 0.0, 0.0))
+    yard.offer("other")
+    assert not yard.driver.scheduler._endpoints["other"].spec.is_speed_known
 
 
-def test_a_version_is_paced_when_all_its_engines_are(yard):
-    yard.driver.set_endpoints(
-        [
-            Endpoint(endpoint_id="a", version_id="v", base_url="http://h:1", shape=KNOWN),
-            Endpoint(endpoint_id="b", version_id="v", base_url="http://h:2"),
-        ]
-    )
-    assert not yard.driver.is_paced("v")
-    yard.offer("a", shape=KNOWN)
-    assert yard.driver.is_paced("v")
-    assert not yard.driver.has_choice("v")
+def test_what_runs_on_an_engine_that_hangs_is_moved_and_what_streams_is_left(yard):
+    yard.offer("e", slots=2, shape=KNOWN)
+    stuck, streaming = yard.ask("stuck"), yard.ask("streaming")
+    yard.driver.first_token(streaming.number)
+    [engine] = yard.driver.engines
+    for second in range(0, 100, 10):
+        yard.now = float(second)
+        yard.driver.reported(engine, EngineReading(kv_used_ratio=0.1, steps_total=7), yard.now)
+    assert (stuck.told, streaming.told) == (["e", "stalled"], ["e"])
 
 
-def test_what_is_learned_of_an_engine_outlives_a_change_of_its_offer(yard):
+def test_what_is_known_of_an_engine_outlives_a_change_of_its_offer(yard):
     yard.offer("e", slots=4)
     [before] = yard.driver.engines
     yard.offer("e", slots=8)
@@ -216,18 +209,6 @@ def test_an_engine_that_tells_no_cache_use_is_judged_by_own_counts(yard):
     [engine] = yard.driver.engines
     yard.driver.reported(engine, EngineReading(running_requests=0), 0.0)
     assert yard.driver.scheduler._endpoints["e"].kv_used(0.1) > 0
-
-
-def test_a_stalled_engine_gets_nothing_until_it_resumes(yard):
-    yard.offer("a")
-    asker = yard.ask("first")
-    [engine] = yard.driver.engines
-    yard.driver.stalled(engine)
-    waiting = yard.ask("second")
-    assert (asker.told, waiting.told) == (["a", "stalled"], [])
-    yard.driver.resumed(engine)
-    yard.driver.tick()
-    assert waiting.told == ["a"]
 
 
 def test_a_workflow_that_has_used_up_its_tokens_is_ended_everywhere(yard):

@@ -18,13 +18,14 @@ def test_a_noisy_line_is_found_and_trusted():
     noise = random.Random(3)  # noqa: S311 - a test
     points = [(x, (0.2 + 0.01 * x) * noise.uniform(0.8, 1.2)) for x in noise.choices(range(10, 1000), k=300)]
     line = learned(points)
-    assert line.is_sound
+    assert line.is_trusted
+    assert line.error < 0.2
     assert line.expect(500) == pytest.approx(5.2, rel=0.1)
 
 
-def test_a_line_that_was_never_seen_is_not_sound():
-    assert not Line(is_flat=True).is_sound
-    assert not learned([(10, 1.0)] * 3).is_sound
+def test_a_line_that_was_hardly_seen_is_not_trusted():
+    assert not Line(is_flat=True).is_trusted
+    assert not learned([(10, 1.0)] * 3).is_trusted
 
 
 def test_through_one_x_it_is_flat_or_goes_through_the_origin():

@@ -23,16 +23,12 @@ DIRECTORY = Directory(SNAPSHOT)
 
 
 class KnownDriver:
-    """What terms ask of a driver; `is_known` and `engines` are of the one version there is."""
+    """What terms ask of a driver; `engines` are those of the one version there is."""
 
-    def __init__(self, *, is_known=True, engines=2):
+    def __init__(self, *, engines=2):
         self.estimates = Estimates()
         self.workflows = Workflows()
-        self._is_known = is_known
         self._engines = engines
-
-    def is_paced(self, version_id):
-        return version_id == "v1" and self._is_known
 
     def has_choice(self, version_id):
         return version_id == "v1" and self._engines > 1
@@ -59,11 +55,6 @@ def test_the_limits_and_the_weight_are_the_tenants():
     changed = Directory(msgspec.structs.replace(SNAPSHOT, tenants=tenants, keys=[key]))
     found = request(key="a", directory=changed)
     assert (found.ttft_slo_s, found.tpot_slo_s, found.tenant_weight, found.rank) == (2.0, 0.15, 3.0, 1)
-
-
-def test_an_engine_of_unknown_speed_is_held_to_no_limit():
-    found = request(driver=KnownDriver(is_known=False))
-    assert (found.ttft_slo_s, found.tpot_slo_s) == (None, None)
 
 
 def test_what_is_expected_of_a_request_is_known_before_it_runs():
@@ -152,4 +143,3 @@ def test_a_fairness_id_is_passed_on():
 def test_a_limit_may_be_loosened_and_not_tightened():
     found = request(x_slo_ttft_ms=b"5000", x_slo_tpot_ms=b"10")
     assert (found.ttft_slo_s, found.tpot_slo_s) == (5.0, 0.15)
-    assert request(driver=KnownDriver(is_known=False), x_slo_ttft_ms=b"5000").ttft_slo_s is None
