@@ -34,6 +34,7 @@ OPERATOR = (
             Item("o", "Overview", "gauge", "overview"),
             Item("f", "Fleet", "server", "fleet"),
             Item("r", "Requests", "list-details", "requests"),
+            Item("q", "Scheduler", "layers-intersect", "scheduler"),
         ),
     ),
     Group(

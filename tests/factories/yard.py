@@ -7,12 +7,13 @@ from apps.deployments.models import Deployment, Replica
 from apps.fleet.models import Node
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
+from apps.telemetry.services.decisions import record_decisions
 from apps.tenants.models import APIKey, Membership
 from apps.tenants.services import create_key
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_version
-from tests.factories.usage import make_record
+from tests.factories.usage import decision_on, make_record
 from workers.contracts.usage import UsageRecord
 
 
@@ -37,6 +38,7 @@ class Yard:
             "membership_id": viewer.pk,
             "key_id": self.key.pk,
             "record_id": self.record.record_id,
+            "request_id": self.record.request_id,
         }
 
 
@@ -54,4 +56,5 @@ def make_yard():
     )
     make_partitions(now=NOW)
     ingest_records(records=[record], node_id=node.pk, now=NOW)
+    record_decisions(node_id=node.pk, decisions=[decision_on(record)], now=NOW)
     return Yard(people, node, deployment, route, key, record)

@@ -56,7 +56,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics)
+    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics, service.explain)
     try:
         await service.run(stop)
     finally:

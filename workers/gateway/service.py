@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts import layout
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
 from workers.contracts.salvage import salvage_all
@@ -23,6 +24,7 @@ from workers.gateway import errors
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
+from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.journal import Journal
 from workers.gateway.metering import Meter
@@ -47,6 +49,8 @@ SCHEDULER_TICK_S = 0.25
 class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
+    `engine_stall_s`: how long its own counters may stand still meanwhile.
+
     `batches` is where files and batches are kept; without it there are none.
     """
 
@@ -61,6 +65,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     request_s: float = 30.0
     stall_s: float = 60.0
     engine_silence_s: float = 300.0
+    engine_stall_s: float = 15.0
     grace_s: float = 5.0
 
 
@@ -95,11 +100,13 @@ class GatewayService:
             observers=(self.metrics.observe, *observers),
         )
         self._driver = Driver(
-            Scheduler(SchedulerConfig()),
+            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
             time.monotonic,
             self._turn,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
         )
+        self._explainer = Explainer(time.monotonic, time.time)
+        self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
@@ -152,6 +159,11 @@ class GatewayService:
         self._spool.close()
         self._journal.close()
 
+    def explain(self, request_id: str) -> RequestDecision | None:
+        """What is remembered of it: why it went where it went."""
+        trail = self._driver.trails.find(request_id)
+        return self._explainer.explain(trail) if trail is not None else None
+
     # -- periodic work
 
     def _tick(self) -> None:
@@ -191,8 +203,12 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+            if news is not None:
+                path = self._config.report_file.with_name(layout.DECISIONS_FILE)
+                layout.write_whole(path, msgspec.json.encode(news), is_durable=False)
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -237,6 +253,7 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            now=time.monotonic(),
         )
 
     # -- stopping

@@ -33,6 +33,7 @@ GET = {
     "playground": (200, 200, 403, 404, 200, 403),
     "playground_record": (204, 204, 204, 404, 204, 204),
     "usage": EVERYBODY,
+    "scheduler": OPERATORS,
     "requests": EVERYBODY,
     "requests_newer": EVERYBODY,
     "record": THEIR_OWN,
