@@ -156,6 +156,11 @@ class Meter:
         self.input_tokens_total = 0
         self.output_tokens_total = 0
 
+    def identify(self, request: Settlement) -> None:
+        """Fixes what its record is known by."""
+        if not request.record_id:
+            request.record_id = uuid7(self._unix_time(), self._randomness.getrandbits(74))
+
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()

@@ -26,6 +26,7 @@ from workers.gateway.networks import client_address, peer_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 from workers.gateway.terms import Caller, Terms, read_terms
+from workers.gateway.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class Surface:
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
+        self.tracer: Tracer | None = None
         self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models}
         self._unix_time = unix_time
         self._randomness = randomness
@@ -175,6 +177,8 @@ class Surface:
         settlement = self._open_settlement(request, grant, noted)
         if errand is not None:
             self._mark(settlement, errand)
+        if self.tracer is not None:
+            self._begin_trace(self.tracer, settlement, noted)
         own_headers = [*path.api.answer_headers(settlement.request_id), *extra_headers]
         try:
             if self.stop_reason is not None:
@@ -215,7 +219,7 @@ class Surface:
             request=asked.request,
             path=asked.path,
             request_id=settlement.request_id,
-            trace_parent=trace_parent(asked.noted, settlement.request_id, self._randomness.getrandbits),
+            trace_parent=self._trace_parent(asked, settlement),
             peek=found,
             public_model=found.model,
             served_name=version.served_name,
@@ -235,6 +239,17 @@ class Surface:
         settlement.deployment_id = version.deployment_id
         settlement.price = version.price
         return directory, version
+
+    def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
+        self.meter.identify(settlement)
+        given = trace_parent(noted, settlement.request_id, self._randomness.getrandbits)
+        is_new = given != noted.get(b"traceparent")
+        tracer.begin(settlement.record_id, given, is_new=is_new, arrived_at=settlement.arrived_at)
+
+    def _trace_parent(self, asked: Asked, settlement: Settlement) -> bytes:
+        if self.tracer is not None:
+            return self.tracer.parent_for_engine(settlement.record_id)
+        return trace_parent(asked.noted, settlement.request_id, self._randomness.getrandbits)
 
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
         return Settlement(
