@@ -10,6 +10,7 @@ die and come back at any time: what matters is on disk.
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
+                     and a journal per gateway process (workers/contracts/journal.py)
 """
 
 import os

@@ -21,4 +21,5 @@ CLIENT_PATHS = (
     "/v1/files",
     "/v1/batches",
     "/v1/models",
+    "/v1/outcomes",
 )

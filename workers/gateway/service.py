@@ -14,6 +14,8 @@ from msgspec import Struct
 from workers.contracts import layout
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
+from workers.contracts.salvage import salvage_all
+from workers.contracts.settlement import Origin
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
@@ -22,6 +24,7 @@ from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.journal import Journal
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
@@ -80,15 +83,15 @@ class GatewayService:
         self._connections: set[ClientConnection] = set()
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
-        self._spool = Spool(config.spool, self.boot_id)
+        origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
+        self._journal = Journal(config.spool, origin, time.monotonic)
+        self._spool = Spool(config.spool, self.boot_id, self._journal)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
         self._meter = Meter(
             self._turn,
-            gateway_id=config.gateway_id,
-            boot_id=self.boot_id,
-            node_id=config.node_id,
+            origin=origin,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
@@ -104,6 +107,7 @@ class GatewayService:
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
+            journal=self._journal,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
@@ -115,6 +119,7 @@ class GatewayService:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop` is set, then lets streams end for `grace_s`."""
+        self._salvage()
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
@@ -128,7 +133,7 @@ class GatewayService:
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         periodic = [
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
-            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
+            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._tick)),
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
@@ -151,10 +156,22 @@ class GatewayService:
         self._turn.end()
         self._each_second()
         self._spool.close()
+        self._journal.close()
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.exporter.stop)
 
     # -- periodic work
+
+    def _tick(self) -> None:
+        self._journal.beat()
+        self._driver.tick()
+
+    def _salvage(self) -> None:
+        """What gateways before this one had under way when they died."""
+        try:
+            salvage_all(self._config.spool)
+        except OSError as error:
+            logger.warning("records of a gateway that died wait: %s", error)
 
     def _watch_files(self) -> None:
         self._adopt(self._snapshot_file.read_if_changed())
@@ -193,6 +210,7 @@ class GatewayService:
                 await asyncio.to_thread(self._spool.begin_sync())
             except OSError:
                 logger.exception("the usage spool could not be synced")
+            await asyncio.to_thread(self._salvage)
 
     def _sweep(self) -> None:
         now = time.monotonic()

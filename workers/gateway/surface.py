@@ -9,6 +9,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.pricing import price_for
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway import errors
@@ -20,9 +22,11 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
+from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
-from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
+from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 from workers.gateway.terms import Caller, Terms, read_terms
@@ -74,6 +78,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -81,12 +86,13 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
-        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models}
+        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
         self._unix_time = unix_time
         self._randomness = randomness
         self._count_unrecorded = count_unrecorded
@@ -183,6 +189,8 @@ class Surface:
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
+            if not self.journal.has_room():
+                raise errors.spool_unavailable()
             self._require_scope(client, request, grant, request.path)
             question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
@@ -237,7 +245,7 @@ class Surface:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
-        settlement.price = version.price
+        settlement.price = price_for(version, asked.grant.tenant)
         return directory, version
 
     def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
@@ -263,6 +271,7 @@ class Surface:
         )
 
     def _mark(self, settlement: Settlement, errand: Errand) -> None:
+        self.meter.identify(settlement)
         settlement.tags = errand.tags
         settlement.record_id = errand.record_id
         settlement.is_kept = True
@@ -280,6 +289,17 @@ class Surface:
         require_method(request, "GET")
         body = self._models(grant, request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
         client.respond(200, [(b"content-type", b"application/json"), *headers], body)
+
+    def _take_outcome(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
+        """Kept in the spool, as usage is: so it is taken with the control plane down, and never without a spool."""
+        if request.path != OUTCOMES:
+            raise errors.path_unknown(request.path.decode("utf-8", "replace"))
+        require_method(request, "POST")
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        told = read_outcome(request.body)
+        self.meter.note_outcome(self._open_settlement(request, grant, note_headers(request.head.headers)), told)
+        client.respond(200, [(b"content-type", b"application/json"), *headers], outcome_body(told))
 
     def _models(self, grant: Grant, name: str) -> bytes:
         directory = self.directory
