@@ -40,9 +40,8 @@ class Settlement(Struct, kw_only=True):
 
     `record_id` and `arrived_unix_s` are fixed before anything is sent to an engine, so that a record that is written
     twice is known by them. `on_engine_since` is None while no engine has it; `spent_engine_s` is the time on engines
-    of the attempts before. `is_kept`: the record goes to who keeps the answer, and is written when that is safe; until
-    then the request may be made again, so nobody else may settle it. `prompt_bytes`,
-    `output_limit` and `pace_tokens_per_s` are for an estimate.
+    of the attempts before. `is_kept`: the record goes to who keeps the answer, by its id, and is written when that is
+    safe; so it stands in no journal. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
     """
 
     request_id: str

@@ -89,43 +89,34 @@ class Meter:
 
     def identify(self, request: Settlement) -> None:
         """Fixes what its record is known by."""
-        if not request.record_id:
+        if not request.arrived_unix_s:
             request.arrived_unix_s = self._unix_time() - (self._monotonic() - request.arrived_at)
-            request.record_id = uuid7(request.arrived_unix_s, self._randomness.getrandbits(74))
+            request.record_id = request.record_id or uuid7(request.arrived_unix_s, self._randomness.getrandbits(74))
 
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        record = self._record(request, used, now, outcome, status, error_code)
         if request.is_kept:
-            self.keepers.pop(record.record_id)(record)
-        else:
-            self._write(record, now)
+            keep = self.keepers.pop(request.record_id)
+            keep(self._record(request, used, now, outcome=outcome, status=status, error_code=error_code))
+            return
+        sequence = self._next_sequence()
+        record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
+        self._write(record, now)
 
     def write_kept(self, record: UsageRecord) -> None:
         """As one of this process, whichever settled it."""
-        origin = msgspec.structs.asdict(self._origin)
-        self._write(msgspec.structs.replace(record, sequence=self._next_sequence(), **origin), self._monotonic())
+        origin, sequence = self._origin, self._next_sequence()
+        own = msgspec.structs.replace(
+            record, gateway_id=origin.gateway_id, boot_id=origin.boot_id, node_id=origin.node_id, sequence=sequence
+        )
+        self._write(own, self._monotonic())
 
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
-        record = self._record(request, NOTHING, self._monotonic(), "completed", 200)
+        now = self._monotonic()
+        record = self._record(request, NOTHING, now, self._next_sequence())
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
-
-    def _record(
-        self, request: Settlement, used: Used, now: float, outcome: Outcome, status: int, error_code: str = ""
-    ) -> UsageRecord:
-        self.identify(request)
-        return record_of(
-            request,
-            used,
-            self._origin,
-            sequence=0 if request.is_kept else self._next_sequence(),
-            now=now,
-            outcome=outcome,
-            status=status,
-            error_code=error_code,
-        )
 
     def ttfts_ms(self) -> list[float]:
         """Sorted, of the requests whose first token came in the last 60 s."""
@@ -143,6 +134,30 @@ class Meter:
         self._count(record, now)
         for observe in self._observers:
             observe(record)
+
+    def _record(
+        self,
+        request: Settlement,
+        used: Used,
+        now: float,
+        sequence: int = 0,
+        *,
+        outcome: Outcome = "completed",
+        status: int = 200,
+        error_code: str = "",
+    ) -> UsageRecord:
+        """`sequence` comes with the writing."""
+        self.identify(request)
+        return record_of(
+            request,
+            used,
+            self._origin,
+            sequence=sequence,
+            now=now,
+            outcome=outcome,
+            status=status,
+            error_code=error_code,
+        )
 
     def _count(self, record: UsageRecord, now: float) -> None:
         self.requests_total += 1
