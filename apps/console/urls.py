@@ -1,7 +1,23 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.console.views import (
+    audit,
+    budgets,
+    finance,
+    fleet,
+    home,
+    keys,
+    overview,
+    prices,
+    requests,
+    reratings,
+    routes,
+    serving,
+    session,
+    tenants,
+    usage,
+)
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission
 
@@ -35,6 +51,24 @@ urlpatterns = [
     path("tenants/<uuid:tenant_id>/playground/key/", home.playground_key, name="playground_key"),
     path("tenants/<uuid:tenant_id>/playground/record/", home.playground_record, name="playground_record"),
     path("usage/", usage.usage, name="usage"),
+    path("cost/", finance.cost, name="cost"),
+    path("outcomes/", finance.outcome_report, name="outcomes"),
+    path("statements/", finance.statements, name="statements"),
+    path("exports/", finance.exports, name="exports"),
+    path("records/", finance.record_health, name="record_health"),
+    path("records/<uuid:quarantined_id>/release/", finance.quarantined_release, name="quarantined_release"),
+    path("budgets/", budgets.budgets, name="budgets"),
+    path("budgets/new/", budgets.budget_new, name="budget_new"),
+    path("budgets/<uuid:budget_id>/", budgets.budget, name="budget"),
+    path("budgets/<uuid:budget_id>/delete/", budgets.budget_delete, name="budget_delete"),
+    path("prices/", prices.price_book, name="price_book"),
+    path("prices/new/", prices.price_new, name="price_new"),
+    path("prices/discount/", prices.discount_new, name="discount_new"),
+    path("prices/accelerator/", prices.accelerator_price_new, name="accelerator_price_new"),
+    path("reratings/", reratings.reratings, name="reratings"),
+    path("reratings/<uuid:rerating_id>/", reratings.rerating, name="rerating"),
+    path("reratings/<uuid:rerating_id>/apply/", reratings.rerating_apply, name="rerating_apply"),
+    path("reratings/<uuid:rerating_id>/cancel/", reratings.rerating_cancel, name="rerating_cancel"),
     path("requests/", requests.requests, name="requests"),
     path("requests/newer/", requests.requests_newer, name="requests_newer"),
     path("requests/<uuid:record_id>/", requests.record, name="record"),

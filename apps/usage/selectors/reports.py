@@ -110,9 +110,7 @@ def sum_usage(*, scope: UsageScope) -> UsageTotals:
     return UsageTotals(**next(iter(found.values())))
 
 
-def _rows_of(
-    found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str], zone: ZoneInfo
-) -> list[UsageRow]:
+def _rows_of(found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str], zone: ZoneInfo) -> list[UsageRow]:
     names = {group: name_values(group, {key[place] for key in found}) for place, group in enumerate(named, start=1)}
     ordered = sorted(found, key=lambda key: [(value is not None, str(value)) for value in key])
     return [_row_of((_local(key[0], zone), *key[1:]), found[key], named, names, times) for key in ordered]
