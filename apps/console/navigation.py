@@ -6,6 +6,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from apps.common.actors import Actor
+from apps.tenants.matrix import Permission, may_somewhere
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
     Item("k", "Keys", "key", "keys"),
-    Item("t", "Members", "users", "tenant"),
+    Item("t", "Members", "users", "members"),
 )
 SPEND = Group(
     "Spend",
@@ -70,9 +71,13 @@ SPEND = Group(
 )
 
 
+PEOPLE = Item("w", "Users", "users", "users")
+
+
 def groups_for(actor: Actor, *, tenants: list[tuple[UUID, str]], path: str) -> tuple[Group, ...]:
     """What the actor's rail shows; `tenants` are those it belongs to, `path` is the page it is on."""
-    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), SPEND)
+    platform = (*OPERATOR, Group("Settings", (PEOPLE,))) if actor.is_platform_admin else OPERATOR
+    groups = platform if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
     return tuple(_placed(group, path) for group in groups)
 
 
@@ -81,12 +86,22 @@ def home_of(actor: Actor) -> str:
         return reverse("console:overview")
     if actor.roles:
         return reverse("console:tenant_home", args=[min(actor.roles)])
-    return reverse("console:usage")
+    return reverse("console:usage" if actor.is_finance else "console:account")
 
 
 def role_line(actor: Actor, tenant_names: list[str]) -> str:
-    roles = ["Operator"] * actor.is_operator + ["Finance"] * actor.is_finance + tenant_names
+    roles = (
+        ["Platform admin"] * actor.is_platform_admin
+        + ["Operator"] * actor.is_operator
+        + ["Finance"] * actor.is_finance
+        + tenant_names
+    )
     return " · ".join(roles) or "No role yet"
+
+
+def _spend_of(actor: Actor) -> Group:
+    audit = Item("a", "Audit", "history", "audit")
+    return replace(SPEND, items=(*SPEND.items, audit)) if may_somewhere(actor, Permission.SEE_AUDIT) else SPEND
 
 
 def _tenant_group(tenant_id: UUID, name: str) -> Group:
@@ -99,4 +114,4 @@ def _placed(group: Group, path: str) -> Group:
 
 
 def _is_under(path: str, item: Item) -> bool:
-    return path == item.url if item.name == "tenant" else path.startswith(item.url)
+    return path.startswith(item.url)

@@ -1,7 +1,23 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.console.views import (
+    account,
+    audit,
+    fleet,
+    home,
+    keys,
+    letters,
+    members,
+    overview,
+    requests,
+    routes,
+    serving,
+    session,
+    tenants,
+    usage,
+    users,
+)
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission
 
@@ -9,9 +25,29 @@ app_name = "console"
 
 urlpatterns = [
     path("", session.home, name="home"),
-    path("sign-in/", with_rule(session.SignIn.as_view(), Permission.OPEN), name="sign_in"),
+    path("sign-in/", session.sign_in, name="sign_in"),
+    path("sign-in/code/", session.sign_in_code, name="sign_in_code"),
+    path("sign-in/provider/", session.provider_begin, name="provider_begin"),
+    path("sign-in/provider/return/", session.provider_return, name="provider_return"),
+    path("sign-in/reset/", letters.reset_ask, name="reset_ask"),
+    path("sign-in/reset/<str:token>/", letters.reset_set, name="reset_set"),
+    path("invitations/<str:token>/", letters.invitation, name="invitation"),
     path("sign-out/", with_rule(LogoutView.as_view(), Permission.OPEN), name="sign_out"),
     path("palette/", session.palette, name="palette"),
+    path("account/", account.account, name="account"),
+    path("account/confirm/", account.confirm, name="confirm"),
+    path("account/password/", account.password_change, name="password_change"),
+    path("account/device/", account.device_add, name="device_add"),
+    path("account/device/remove/", account.device_remove, name="device_remove"),
+    path("account/recovery-codes/", account.recovery_renew, name="recovery_renew"),
+    path("account/sessions/end/", account.sessions_end, name="sessions_end"),
+    path("account/sessions/<uuid:session_id>/end/", account.session_end, name="session_end"),
+    path("account/tokens/", account.token_create, name="token_create"),
+    path("account/tokens/<uuid:token_id>/revoke/", account.token_revoke, name="token_revoke"),
+    path("users/", users.users, name="users"),
+    path("users/<uuid:user_id>/", users.user, name="user"),
+    path("users/<uuid:user_id>/sessions/end/", users.user_sessions_end, name="user_sessions_end"),
+    path("users/<uuid:user_id>/device/remove/", users.user_device_remove, name="user_device_remove"),
     path("overview/", overview.overview, name="overview"),
     path("fleet/", fleet.fleet, name="fleet"),
     path("fleet/<uuid:node_id>/", fleet.node, name="node"),
@@ -26,9 +62,30 @@ urlpatterns = [
     path("tenants/new/", tenants.tenant_create, name="tenant_create"),
     path("tenants/<uuid:tenant_id>/", tenants.tenant, name="tenant"),
     path("tenants/<uuid:tenant_id>/policy/", tenants.tenant_policy, name="tenant_policy"),
-    path("tenants/<uuid:tenant_id>/members/", tenants.member_add, name="member_add"),
-    path("tenants/<uuid:tenant_id>/members/<uuid:membership_id>/remove/", tenants.member_remove, name="member_remove"),
+    path("tenants/<uuid:tenant_id>/members/", members.members, name="members"),
+    path("tenants/<uuid:tenant_id>/members/new/", tenants.member_add, name="member_add"),
+    path("tenants/<uuid:tenant_id>/members/<uuid:membership_id>/role/", members.member_role, name="member_role"),
+    path("tenants/<uuid:tenant_id>/members/<uuid:membership_id>/remove/", members.member_remove, name="member_remove"),
+    path("tenants/<uuid:tenant_id>/invitations/", members.member_invite, name="member_invite"),
+    path(
+        "tenants/<uuid:tenant_id>/invitations/<uuid:invitation_id>/withdraw/",
+        members.invitation_withdraw,
+        name="invitation_withdraw",
+    ),
+    path("tenants/<uuid:tenant_id>/below/", members.tenant_below, name="tenant_below"),
+    path("tenants/<uuid:tenant_id>/service-accounts/", members.service_account_create, name="service_account_create"),
+    path(
+        "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/",
+        members.service_account,
+        name="service_account",
+    ),
+    path(
+        "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/remove/",
+        members.service_account_remove,
+        name="service_account_remove",
+    ),
     path("tenants/<uuid:tenant_id>/keys/", keys.keys, name="keys"),
+    path("keys/<uuid:key_id>/rotate/", keys.key_rotate, name="key_rotate"),
     path("keys/<uuid:key_id>/revoke/", keys.key_revoke, name="key_revoke"),
     path("tenants/<uuid:tenant_id>/home/", home.tenant_home, name="tenant_home"),
     path("tenants/<uuid:tenant_id>/playground/", home.playground, name="playground"),
@@ -39,4 +96,5 @@ urlpatterns = [
     path("requests/newer/", requests.requests_newer, name="requests_newer"),
     path("requests/<uuid:record_id>/", requests.record, name="record"),
     path("audit/", audit.audit, name="audit"),
+    path("audit.csv", audit.audit_csv, name="audit_csv"),
 ]

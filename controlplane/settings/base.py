@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "apps.common",
     "apps.audit",
     "apps.tenants",
+    "apps.identity",
     "apps.registry",
     "apps.fleet",
     "apps.quotas",
@@ -53,6 +54,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "apps.common.middleware.begin_without_rows",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.csp.content_security_policy",
@@ -60,6 +62,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.identity.middleware.watch_sessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -100,10 +103,12 @@ DATABASES: dict[str, dict[str, Any]] = {
         },
     }
 }
+# The role that web processes sign in as: it owns nothing, so that row-level security binds it. `migrate` makes it.
+WEB_DATABASE_ROLE, WEB_DATABASE_PASSWORD = env.role("TOKENYARD_WEB_DATABASE_URL", "tokenyard_web")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "tenants.User"
-AUTHENTICATION_BACKENDS = ["apps.tenants.backends.NameOrEmailBackend"]
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
@@ -111,6 +116,10 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
+# Signing in at an identity provider; docs/howto/sign-in.md.
+OIDC = env.openid_provider()
+globals().update(env.mail("TOKENYARD_MAIL_URL", VAR / "mail"))  # Django reads each as a setting of its own
+DEFAULT_FROM_EMAIL = env.text("TOKENYARD_MAIL_FROM", f"tokenyard@{env.host_of(WEB_URL)}")
 SESSION_COOKIE_NAME = "tokenyard_session"
 CSRF_COOKIE_NAME = "tokenyard_csrf"
 SESSION_COOKIE_HTTPONLY = True
@@ -165,6 +174,7 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
     "tenants.forget_expired_keys": {
         "task": "tenants.forget_expired_keys",
         "schedule": 600.0,

@@ -7,8 +7,8 @@ from apps.deployments.models import Deployment, Replica
 from apps.fleet.models import Node
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
-from apps.tenants.models import APIKey, Membership
-from apps.tenants.services import create_key
+from apps.tenants.models import APIKey, Invitation, Membership
+from apps.tenants.services import create_key, invite
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_version
@@ -37,12 +37,15 @@ class Yard:
             "membership_id": viewer.pk,
             "key_id": self.key.pk,
             "record_id": self.record.record_id,
+            "invitation_id": Invitation.objects.get(tenant=self.people.tenant).pk,
+            "user_id": self.people.viewer.pk,
         }
 
 
 def make_yard():
     people = make_people()
     stable, canary = make_version("v1"), make_version("v2")
+    invite(actor=SYSTEM, tenant=people.tenant, email="guest@example.org", role="viewer", now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="notebook", owner_id=people.owner.pk, now=NOW)
     node, deployment = make_node(), make_deployment(stable)
     Replica.objects.create(
