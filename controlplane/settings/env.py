@@ -98,25 +98,6 @@ def role(name: str, default: str) -> tuple[str, str]:
     return found["USER"], found["PASSWORD"]
 
 
-def mail(name: str, outbox: Path) -> dict[str, Any]:
-    """Django's mail settings: `smtp://user:password@host:port`, `smtps://…`, else letters become files in `outbox`."""
-    parts = urlsplit(text(name, "file:"))
-    if parts.scheme == "file":
-        return {"EMAIL_BACKEND": "django.core.mail.backends.filebased.EmailBackend", "EMAIL_FILE_PATH": str(outbox)}
-    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname:
-        raise ImproperlyConfigured(f"{name} must look like smtp://user:password@host:587 or smtps://….")
-    return {
-        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
-        "EMAIL_HOST": parts.hostname,
-        "EMAIL_PORT": parts.port or (465 if parts.scheme == "smtps" else 587),
-        "EMAIL_HOST_USER": unquote(parts.username or ""),
-        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
-        "EMAIL_USE_SSL": parts.scheme == "smtps",
-        "EMAIL_USE_TLS": parts.scheme == "smtp" and bool(parts.username),
-        "EMAIL_TIMEOUT": 10,
-    }
-
-
 def openid_provider() -> dict[str, Any]:
     """Without TOKENYARD_OIDC_ISSUER nobody signs in that way."""
     issuer = text("TOKENYARD_OIDC_ISSUER", "-")
