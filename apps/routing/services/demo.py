@@ -145,6 +145,7 @@ def _seed_tenant(run: _Run, row: demo.DemoClass) -> Tenant:
 
 def _seed_logins(run: _Run, tenants: list[Tenant]) -> list[DemoLogin]:
     logins = [
+        _seed_login(run, username="admin", role="platform_admin"),
         _seed_login(run, username="operator", role="operator"),
         _seed_login(run, username="finance", role="finance"),
     ]
@@ -165,6 +166,7 @@ def _seed_login(run: _Run, *, username: str, role: str, tenant: str = "") -> Dem
             actor=SYSTEM,
             username=username,
             password=password,
+            is_platform_admin=role == "platform_admin",
             is_operator=role == "operator",
             is_finance=role == "finance",
             now=run.now,
