@@ -49,6 +49,9 @@ class UsageRecord(models.Model):
     attempts = models.SmallIntegerField()
     error_code = models.CharField(max_length=100)
     tags = models.JSONField()
+    workflow_id = models.CharField(max_length=128, db_default="")
+    wasted_tokens = models.BigIntegerField(db_default=0)
+    engine_ms = models.FloatField(null=True)
 
     class Meta:
         db_table = "usage_record"

@@ -35,7 +35,7 @@ def _id_problem(record: UsageRecord) -> str | None:
 def _time_problem(record: UsageRecord) -> str | None:
     if not EARLIEST_S <= record.arrived_at < LATEST_S:
         return "arrived_at is out of range"
-    durations = (record.queue_ms, record.ttft_ms, record.total_ms)
+    durations = (record.queue_ms, record.ttft_ms, record.total_ms, record.engine_ms)
     if any(ms is not None and not (math.isfinite(ms) and ms >= 0) for ms in durations):
         return "a duration is negative or not finite"
     return None
@@ -51,7 +51,7 @@ def _count_problem(record: UsageRecord) -> str | None:
 
 def _token_problem(record: UsageRecord) -> str | None:
     counts = (record.input_tokens, record.cached_input_tokens, record.output_tokens, record.reasoning_tokens)
-    if not all(0 <= count <= SUM_LIMIT for count in counts):
+    if not all(0 <= count <= SUM_LIMIT for count in (*counts, record.wasted_tokens)):
         return "a token count is out of range"
     if record.cached_input_tokens > record.input_tokens:
         return "more cached input than input"

@@ -78,7 +78,7 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
             "key_id", "end_user", "path", "public_model", "version_id", "deployment_id", "replica_id", "node_id",
             "service_class", "is_stream", "status", "outcome", "error_code", "usage_source", "input_tokens",
             "cached_input_tokens", "output_tokens", "reasoning_tokens", "queue_ms", "ttft_ms", "total_ms", "cost_usd",
-            "is_cost_mismatch", "attempts", "tags",
+            "is_cost_mismatch", "attempts", "tags", "workflow_id", "wasted_tokens", "engine_ms",
         ]  # fmt: skip
 
 

@@ -82,7 +82,10 @@ def cost_pico_usd(used: Used, price: Price) -> int:
 
 
 class Settlement(Struct, kw_only=True):
-    """All that a record needs of one request; times in seconds of the same monotonic clock."""
+    """All that a record needs of one request; times in seconds of the same monotonic clock.
+
+    `spent_engine_s` is the time on engines of the attempts before the one that `dispatched_at` began.
+    """
 
     request_id: str
     arrived_at: float
@@ -102,6 +105,12 @@ class Settlement(Struct, kw_only=True):
     first_token_at: float | None = None
     attempts: int = 0
     tags: dict[str, str] = {}
+    workflow_id: str = ""
+    wasted_tokens: int = 0
+    spent_engine_s: float = 0.0
+
+    def engine_ms(self, now: float) -> float | None:
+        return None if self.dispatched_at is None else (self.spent_engine_s + now - self.dispatched_at) * 1000
 
 
 class Records(Protocol):
@@ -194,6 +203,9 @@ class Meter:
             attempts=request.attempts,
             error_code=error_code,
             tags=request.tags,
+            workflow_id=request.workflow_id,
+            wasted_tokens=request.wasted_tokens,
+            engine_ms=request.engine_ms(now),
         )
 
     def _count(self, record: UsageRecord, now: float) -> None:

@@ -49,6 +49,9 @@ _COLUMNS = {
     "attempts": "smallint",
     "error_code": "text",
     "tags": "jsonb",
+    "workflow_id": "text",
+    "wasted_tokens": "bigint",
+    "engine_ms": "double precision",
 }
 _OPTIONAL_IDS = ("tenant_id", "key_id", "user_id", "version_id", "deployment_id", "node_id")
 _TEXT_LIMITS = {
@@ -60,6 +63,7 @@ _TEXT_LIMITS = {
     "public_model": 200,
     "service_class": 63,
     "error_code": 100,
+    "workflow_id": 128,
 }
 _CHANGED = {*_OPTIONAL_IDS, *_TEXT_LIMITS, "arrived_at", "replica_id", "cost_usd", "is_cost_mismatch", "tags"}
 _UNCHANGED = [name for name in _COLUMNS if name not in _CHANGED]

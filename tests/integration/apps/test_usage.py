@@ -53,7 +53,16 @@ def test_an_empty_batch_is_fine():
 
 def test_every_field_of_a_record_is_kept():
     ids = {name: str(uuid4()) for name in ("version_id", "deployment_id", "endpoint_id", "node_id")}
-    record = make_record(**ids, tags={"team": "a"}, error_code="x", reasoning_tokens=3, cost_pico_usd=1_234_567_890_123)
+    record = make_record(
+        **ids,
+        tags={"team": "a"},
+        error_code="x",
+        reasoning_tokens=3,
+        cost_pico_usd=1_234_567_890_123,
+        workflow_id="w",
+        wasted_tokens=9,
+        engine_ms=12.5,
+    )
     ingest([record])
     row = UsageRecord.objects.get()
     assert row.arrived_at.timestamp() == record.arrived_at
@@ -66,7 +75,7 @@ def test_every_field_of_a_record_is_kept():
 
 
 def uuid_or_value(name, value):
-    is_id = name.endswith("_id") and name not in {"gateway_id", "boot_id", "request_id"}
+    is_id = name.endswith("_id") and name not in {"gateway_id", "boot_id", "request_id", "workflow_id"}
     return type(NODE)(value) if is_id else value
 
 

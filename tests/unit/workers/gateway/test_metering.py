@@ -137,3 +137,16 @@ def test_times_to_first_token_are_forgotten_after_a_minute():
     assert meter.ttfts_ms() == pytest.approx([300])
     clock.now += 61
     assert meter.ttfts_ms() == []
+
+
+def test_time_on_engines_is_that_of_every_attempt():
+    spool, clock = MemorySpool(), Clock()
+    clock.now = 1009.0
+    meter_with(spool, clock).settle(settlement(dispatched_at=1005.0, spent_engine_s=2.0), NOTHING, "failed", 502)
+    assert spool.records[0].engine_ms == 6000.0
+
+
+def test_a_request_that_never_reached_an_engine_has_no_time_on_one():
+    spool, clock = MemorySpool(), Clock()
+    meter_with(spool, clock).settle(settlement(), NOTHING, "refused", 429)
+    assert spool.records[0].engine_ms is None
