@@ -18,6 +18,7 @@ from benchmarks.gateway import wire
 from workers.contracts.example import build_snapshot
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.server import ClientConnection
@@ -63,6 +64,7 @@ class PythonPath:
         )
         self._turn = Turn(Spool(spool, "boot"), lambda _end: None)
         metrics = RequestMetrics()
+        limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
@@ -73,10 +75,12 @@ class PythonPath:
             unix_time=time.time,
             randomness=randomness,
             observers=[metrics.observe],
+            settled=limits.settled,
         )
         surface = Surface(
             driver=driver,
             meter=meter,
+            limits=limits,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,

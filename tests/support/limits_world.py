@@ -123,5 +123,3 @@ class World:
 
     def start(self, gateway: str) -> None:
         self.ledgers[gateway] = Ledger()
-
-

@@ -45,7 +45,8 @@ MAX_EVENTS = 1000
 
 class LimitRule(Struct, frozen=True, kw_only=True):
     """`amount` of `kind` for `subject`: a member's id, an end user's name, a key's id, "" of the tenant itself; or "*",
-    which gives each its own account unless a rule of the same setter names it.
+    which gives each its own account unless a rule of the same setter names it. `tenant_id` where the account is that of
+    a tenant above the one whose list this stands in, which all below it share.
 
     `model` is a public name, "" for all together. `burst`, of a limit per minute: at most so much at once, which then
     comes back evenly; without it the limit holds in any 60 s. `soft_percent` of it warns. Until `raised_until` (Unix
@@ -67,6 +68,7 @@ class LimitRule(Struct, frozen=True, kw_only=True):
     reset_count: int = 0
     setter: Literal["operator", "tenant"] = "operator"
     is_counted_by_control_plane: bool = False
+    tenant_id: str = ""
 
 
 class Block(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,17 @@ class TenantLimits(Struct, frozen=True, kw_only=True):
     degraded: Degraded = "share"
     rules: list[LimitRule] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+
+
+class LimitEvent(Struct, frozen=True, kw_only=True):
+    """`what` happened to `subject` (as `subject_name` has it) at `at` (Unix seconds)."""
+
+    at: float
+    what: Literal["near", "reached"]
+    limit_id: str
+    subject: str
+    used: int
+    limit: int
 
 
 class Period(Struct, frozen=True):

@@ -118,7 +118,10 @@ class Records(Protocol):
 
 
 class Meter:
-    """Turns settlements into records, in the spool and in the running totals. `observers` see each record."""
+    """Turns settlements into records, in the spool and in the running totals. `observers` see each record.
+
+    `settled` is told of each settlement, its tokens and its cost, however the request ended.
+    """
 
     def __init__(
         self,
@@ -131,8 +134,10 @@ class Meter:
         unix_time: Callable[[], float],
         randomness: random.Random,
         observers: Sequence[Callable[[UsageRecord], None]] = (),
+        settled: Callable[[object, int, int], None] | None = None,
     ) -> None:
         self._observers = observers
+        self._settled = settled
         self._records = records
         self._gateway_id = gateway_id
         self._boot_id = boot_id
@@ -154,6 +159,8 @@ class Meter:
         record = self._record(request, used, now, outcome=outcome, status=status, error_code=error_code)
         self._records.append(record)
         self._count(record, now)
+        if self._settled is not None:
+            self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
         for observe in self._observers:
             observe(record)
 

@@ -21,6 +21,8 @@ from workers.gateway import errors
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.limits.admission import Limits
+from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
@@ -41,7 +43,10 @@ SCHEDULER_TICK_S = 0.25
 
 
 class GatewayConfig(Struct, frozen=True, kw_only=True):
-    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent."""
+    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
+
+    `valkey_url` is where gateways share their limits; without it this one keeps its own.
+    """
 
     host: str
     port: int
@@ -49,6 +54,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     gateway_id: str
     node_id: str
     report_file: Path | None = None
+    valkey_url: str = ""
     idle_s: float = 75.0
     request_s: float = 30.0
     stall_s: float = 60.0
@@ -76,6 +82,7 @@ class GatewayService:
         self._spool = Spool(config.spool, self.boot_id)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
+        self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._meter = Meter(
             self._turn,
             gateway_id=config.gateway_id,
@@ -85,6 +92,7 @@ class GatewayService:
             unix_time=time.time,
             randomness=randomness,
             observers=(self.metrics.observe, *observers),
+            settled=self._limits.settled,
         )
         self._driver = Driver(
             Scheduler(SchedulerConfig()),
@@ -96,11 +104,13 @@ class GatewayService:
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
+            limits=self._limits,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self.metrics.limits = self._limits.figures
         self.report = self._build_report()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -109,6 +119,7 @@ class GatewayService:
         self._watch_files()
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
+        limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
             self._config.host,
@@ -122,6 +133,7 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(limits_link.run()),
         ]
         await stop.wait()
         server.close()
@@ -130,6 +142,7 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        await limits_link.close()
         self._turn.end()
         self._each_second()
         self._spool.close()
@@ -147,6 +160,7 @@ class GatewayService:
         if snapshot is None:
             return
         self._surface.directory = Directory(snapshot, self._surface.directory)
+        self._limits.adopt(snapshot.limits)
         self._offer_endpoints()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
@@ -202,6 +216,7 @@ class GatewayService:
         self._surface.stop_reason = errors.shutting_down()
         for connection in list(self._connections):
             connection.close_when_idle()
+        self._limits.stop()
         for exchange in list(self._surface.exchanges):
             if exchange.is_waiting:
                 exchange.give_up(errors.shutting_down())

@@ -11,6 +11,7 @@ from msgspec import Struct
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
+from workers.gateway.applying import Candidate
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
 from workers.gateway.directory import Directory, Grant
@@ -20,6 +21,7 @@ from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
@@ -30,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
 _MAX_REQUEST_ID = 128
+_RATE_HEADERS = [
+    f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
+]
+_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", *_RATE_HEADERS]).encode()
 
 
 class Asked(Struct, frozen=True, eq=False):
@@ -54,6 +60,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        limits: Limits,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -61,6 +68,7 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.limits = limits
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
@@ -157,7 +165,14 @@ class Surface:
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
-        exchange.begin(terms)
+        rules = self.limits.rules.get(settlement.tenant_id)
+        if rules is None:
+            exchange.begin(terms)
+            return
+        candidate = Candidate(
+            client, self.meter, exchange, path, settlement, terms, own_headers, question.peek.output_limit
+        )
+        client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
 
     def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
@@ -239,7 +254,7 @@ class Surface:
         origin = request.header(b"origin")
         if not origin or self.directory is None or origin not in self.directory.cors_origins:
             return []
-        exposed = (b"access-control-expose-headers", b"x-request-id, retry-after, server-timing")
+        exposed = (b"access-control-expose-headers", _EXPOSED_HEADERS)
         return [(b"access-control-allow-origin", origin), (b"vary", b"Origin"), exposed]
 
 

@@ -1,5 +1,5 @@
 -- The authority of authority.py, in Valkey: the leases of every gateway, in one atomic call for many accounts.
--- ARGV: key prefix, holder, ms after which a holder is gone, ms without grants after a start of Valkey, asks.
+-- ARGV: key prefix, holder, ms after which a silent holder is dead, ms without grants after a start of Valkey, asks.
 --
 -- <prefix>holders   hash: holder → ms when it was heard last
 -- <prefix>epoch     hash: run id that was seen last, and since when
@@ -16,7 +16,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local seen = {}
-local live, holders = {}, 0
+local live, holders, dead = {}, 0, {}
 redis.call('HSET', prefix .. 'holders', holder, now)
 local flat = redis.call('HGETALL', prefix .. 'holders')
 for i = 1, #flat, 2 do
@@ -25,7 +25,12 @@ for i = 1, #flat, 2 do
     redis.call('HDEL', prefix .. 'holders', flat[i])
   else
     seen[flat[i]] = true
-    if age <= ttl_ms then live[flat[i]] = true; holders = holders + 1 end
+    if age <= ttl_ms then
+      live[flat[i]] = true
+      holders = holders + 1
+    elseif age <= ttl_ms + WINDOW_MS then
+      dead[flat[i]] = true
+    end
   end
 end
 
@@ -211,19 +216,22 @@ local function answer(ask)
   local returned, reserved = number(account, 'r:' .. holder), number(account, 'u:' .. holder)
   local granted = math.max(number(account, 'g:' .. holder), number(account, 's:' .. holder) + returned + reserved)
   account['g:' .. holder] = text(granted)
-  local leased, promised = 0, 0
+  local leased, promised, doubtful = 0, 0, 0
   for name, _ in pairs(live) do
     leased = leased + lease_of(account, name)
     promised = promised + number(account, 'u:' .. name)
   end
-  local remaining, state = limit - used_now - promised, state_of(ask)
+  if ask.shape ~= 'slots' then
+    for name, _ in pairs(dead) do doubtful = doubtful + lease_of(account, name) end
+  end
+  local remaining, state = limit - used_now - doubtful - promised, state_of(ask)
   if is_fresh and state == 'ready' then
-    granted = granted + grant(account, ask, limit - used_now - leased, remaining)
+    granted = granted + grant(account, ask, limit - used_now - doubtful - leased, remaining)
     account['g:' .. holder] = text(granted)
   end
   save(key, ask, account, gone)
   return {
-    math.max(granted, counted + returned), counted, returned, limit, used_now, remaining,
+    math.max(granted, counted + returned), counted, returned, limit, used_now + doubtful, remaining,
     retry_ms(account, ask, ask.head - remaining), reset_ms(account, ask),
     now < number(account, 'recalled'), state,
   }

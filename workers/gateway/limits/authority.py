@@ -7,6 +7,9 @@ Everything a holder says of itself is a total since it began (`granted`, `spent`
     limit − used − every lease     what may be granted still
     limit − used − every reserved  `remaining`: what is not used, wherever it is leased. Only this refuses a request.
 
+A holder that is silent for `ttl_ms` is dead: its places are free at once, and the rest of its lease, of which nobody
+knows whether it was spent, a window later.
+
 authority.lua is the same in Valkey; tests hold the two against each other.
 """
 
@@ -105,6 +108,12 @@ class _Account(Struct):
     def amount(self, now_ms: int) -> int:
         return self.rule.raised_amount if now_ms < self.rule.raised_until_ms else self.rule.amount
 
+    def lease(self, holder: str) -> int:
+        return self.holders[holder].lease if holder in self.holders else 0
+
+    def reserved(self, holder: str) -> int:
+        return self.holders[holder].reserved if holder in self.holders else 0
+
     def report(self, holder: str, ask: Ask, now_ms: int) -> bool:
         """False of what is old or only asks; then nothing is granted for what it says."""
         is_new = holder not in self.holders
@@ -178,35 +187,41 @@ class LocalAuthority:
         self._grants_from_ms = started_at_ms + warm_ms
         self._seen_at_ms: dict[str, int] = {}
         self._accounts: dict[str, _Account] = {}
-        self._used_at_ms: dict[str, int] = {}
+        self._kept_until_ms: dict[str, int] = {}
+        self._forgets_at_ms = 0
 
     def exchange(self, holder: str, asks: list[Ask], now_ms: int) -> Reply:
         self._seen_at_ms[holder] = now_ms
-        live = {name for name, at_ms in self._seen_at_ms.items() if now_ms - at_ms <= self._ttl_ms}
         self._forget_unused(now_ms)
-        return Reply(holders=len(live), epoch=self._epoch, answers=[self._answer(holder, ask, live, now_ms) for ask in asks])
+        return Reply(
+            holders=len(self._heard_within(self._ttl_ms, now_ms)),
+            epoch=self._epoch,
+            answers=[self._answer(holder, ask, now_ms) for ask in asks],
+        )
 
-    def _answer(self, holder: str, ask: Ask, live: set[str], now_ms: int) -> Answer:
+    def _answer(self, holder: str, ask: Ask, now_ms: int) -> Answer:
         account = self._accounts.setdefault(ask.account, _Account(rule=ask))
-        self._used_at_ms[ask.account] = now_ms + ask.keep_ms
+        self._kept_until_ms[ask.account] = now_ms + ask.keep_ms
         if ask.revision > account.rule.revision:
             account.rule = ask
         account.used(now_ms)
         is_fresh = account.report(holder, ask, now_ms)
         used, limit, held = account.used(now_ms), account.limit(now_ms), account.holders[holder]
         held.granted = max(held.granted, held.spent + held.returned + held.reserved)
-        alive = [one for name, one in account.holders.items() if name in live]
-        remaining = limit - used - sum(one.reserved for one in alive)
+        live = self._heard_within(self._ttl_ms, now_ms)
+        doubtful = self._lease_of_dead(account, live, now_ms)
+        remaining = limit - used - doubtful - sum(account.reserved(name) for name in live)
         state = self._state(ask, now_ms)
         if is_fresh and state == "ready":
-            pool = limit - used - sum(one.lease for one in alive)
+            pool = limit - used - doubtful - sum(account.lease(name) for name in live)
             held.granted += _grant(account, ask, held, pool=pool, remaining=remaining, live=len(live), now_ms=now_ms)
+        counted = max(held.spent, held.counted)
         return Answer(
-            granted=max(held.granted, max(held.spent, held.counted) + held.returned),
-            spent=max(held.spent, held.counted),
+            granted=max(held.granted, counted + held.returned),
+            spent=counted,
             returned=held.returned,
             limit=limit,
-            used=used,
+            used=used + doubtful,
             remaining=remaining,
             retry_ms=account.retry_ms(ask.head - remaining, now_ms),
             reset_ms=account.reset_ms(now_ms),
@@ -214,19 +229,30 @@ class LocalAuthority:
             state=state,
         )
 
+    def _lease_of_dead(self, account: _Account, live: list[str], now_ms: int) -> int:
+        """Nobody knows how much of it they spent. Their requests ended with them, but what was spent counts."""
+        if account.rule.shape == "slots":
+            return 0
+        heard = self._heard_within(self._ttl_ms + WINDOW_MS, now_ms)
+        return sum(account.lease(name) for name in heard if name not in live)
+
+    def _heard_within(self, span_ms: int, now_ms: int) -> list[str]:
+        return [name for name, at_ms in self._seen_at_ms.items() if now_ms - at_ms <= span_ms]
+
     def _state(self, ask: Ask, now_ms: int) -> State:
         if now_ms < self._grants_from_ms:
             return "warming"
         return "ready" if not ask.marker or ask.marker in self.markers else "uncounted"
 
     def _forget_unused(self, now_ms: int) -> None:
-        for name in [name for name, until_ms in self._used_at_ms.items() if until_ms < now_ms]:
-            del self._used_at_ms[name], self._accounts[name]
+        if now_ms < self._forgets_at_ms:
+            return
+        self._forgets_at_ms = now_ms + WINDOW_MS
+        for name in [name for name, until_ms in self._kept_until_ms.items() if until_ms < now_ms]:
+            del self._kept_until_ms[name], self._accounts[name]
 
 
-def _grant(
-    account: _Account, ask: Ask, held: Held, *, pool: int, remaining: int, live: int, now_ms: int
-) -> int:
+def _grant(account: _Account, ask: Ask, held: Held, *, pool: int, remaining: int, live: int, now_ms: int) -> int:
     """What those that wait lack, once the first of them fits; and of what is welcome the less, the less there is."""
     lacks = ask.head - (held.lease - held.reserved)
     if ask.head and pool < lacks:

@@ -59,7 +59,7 @@ class TenantRules:
         choices: dict[tuple[str, ...], _Choice] = {}
         for rule in limits.rules:
             choice = choices.setdefault(
-                (rule.scope, rule.kind, rule.model, rule.setter), _Choice(rule.scope, rule.model, {})
+                (rule.scope, rule.kind, rule.model, rule.setter, rule.tenant_id), _Choice(rule.scope, rule.model, {})
             )
             choice.by_subject[rule.subject] = rule
         self._choices = list(choices.values())
@@ -67,7 +67,9 @@ class TenantRules:
     def rules_for(self, demand: Demand) -> list[tuple[LimitRule, str]]:
         """Each with the subject's name."""
         found = [choice.rule_for(demand) for choice in self._choices]
-        return [(rule, subject_name(self.tenant_id, subject)) for rule, subject in filter(None, found)]
+        return [
+            (rule, subject_name(rule.tenant_id or self.tenant_id, subject)) for rule, subject in filter(None, found)
+        ]
 
     def block_for(self, demand: Demand, unix_time: float) -> Block | None:
         for block in self._blocks:
