@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "apps.deployments",
     "apps.placement",
     "apps.usage",
+    "apps.limits",
     "apps.telemetry",
     "apps.routing",
     "apps.console",
@@ -164,6 +165,8 @@ CELERY_BEAT_SCHEDULE = {
     "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.recount": {"task": "limits.recount", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.fetch_events": {"task": "limits.fetch_events", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
     "tenants.forget_expired_keys": {
         "task": "tenants.forget_expired_keys",

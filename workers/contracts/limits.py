@@ -40,6 +40,10 @@ PICO_PER_NANO = 1000
 PREFIX = "tokenyard:limits:"
 HOLDERS_KEY = f"{PREFIX}holders"
 EVENTS_KEY = f"{PREFIX}events"
+COUNTED_KEY = f"{PREFIX}counted:"
+ACCOUNTS_OF_KEY = f"{PREFIX}of:"
+ACCOUNT_KEY = f"{PREFIX}a:"
+WINDOW_KEY = f"{PREFIX}w:"
 MAX_EVENTS = 1000
 
 
@@ -104,7 +108,7 @@ class LimitEvent(Struct, frozen=True, kw_only=True):
 
 
 class Period(Struct, frozen=True):
-    """`start` ≤ t < `end` in Unix seconds; `name` tells it from the others of its limit."""
+    """`start` ≤ t < `end` in Unix seconds; `name` tells it from the others of its limit, also in another zone."""
 
     name: str
     start: float
@@ -125,7 +129,7 @@ def period_at(kind: str, zone: ZoneInfo, unix_time: float) -> Period:
     local = datetime.fromtimestamp(unix_time, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     start = local if span == "day" else local.replace(day=1)
     name = f"{start:%Y-%m-%d}" if span == "day" else f"{start:%Y-%m}"
-    return Period(name, start.timestamp(), _next_start(start, span).timestamp())
+    return Period(f"{name}@{zone.key}", start.timestamp(), _next_start(start, span).timestamp())
 
 
 def _next_start(start: datetime, span: Span) -> datetime:

@@ -190,5 +190,3 @@ async def _after_the_outage(yard):
     assert left == []
     used = sum(record.input_tokens + record.output_tokens for record in yard.records("gold"))
     assert (await yard.ask_all(1, max_tokens=1000 - used - 30))[0].status == 200
-
-
