@@ -2,11 +2,12 @@
 
 from msgspec import Struct
 
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.heads import Headers
 from workers.gateway.limits.rulebook import Demand
-from workers.gateway.metering import NOTHING, Meter, Settlement
+from workers.gateway.metering import Meter
 from workers.gateway.paths import EnginePath
 from workers.gateway.server import ClientConnection
 from workers.gateway.terms import Terms

@@ -15,6 +15,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from workers.contracts.limits import MONEY_KINDS, PICO_PER_NANO, LimitRule, account_of, marker_of
+from workers.contracts.pricing import cost_pico_usd
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.authority import Ask, Reply
 from workers.gateway.limits.rulebook import Demand, TenantRules
@@ -294,9 +295,10 @@ def _amount_of(rule: LimitRule, demand: Demand) -> int:
     if rule.kind in {"requests_per_minute", "concurrent_requests"}:
         return 1
     if rule.kind in MONEY_KINDS:
-        pico_usd = demand.input_tokens * demand.price.input_pico_usd
-        pico_usd += demand.output_tokens * demand.price.output_pico_usd
-        amount = -(-pico_usd // PICO_PER_NANO)
+        cost = cost_pico_usd(
+            demand.price, input_tokens=demand.input_tokens, cached_input_tokens=0, output_tokens=demand.output_tokens
+        )
+        amount = -(-cost // PICO_PER_NANO)
     else:
         amount = demand.input_tokens + demand.output_tokens
     if demand.is_output_known:
