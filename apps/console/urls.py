@@ -1,7 +1,7 @@
 from django.contrib.auth.views import LogoutView
 from django.urls import path
 
-from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.console.views import audit, fleet, home, keys, limits, overview, requests, routes, serving, session, tenants, usage
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission
 
@@ -34,6 +34,19 @@ urlpatterns = [
     path("tenants/<uuid:tenant_id>/playground/", home.playground, name="playground"),
     path("tenants/<uuid:tenant_id>/playground/key/", home.playground_key, name="playground_key"),
     path("tenants/<uuid:tenant_id>/playground/record/", home.playground_record, name="playground_record"),
+    path("limits/", limits.limits, name="limits"),
+    path("limits/defaults/", limits.default_limit_set, name="default_limit_set"),
+    path("limits/<uuid:limit_id>/change/", limits.limit_change, name="limit_change"),
+    path("limits/<uuid:limit_id>/reset/", limits.limit_reset, name="limit_reset"),
+    path("limits/<uuid:limit_id>/raise/", limits.limit_raise, name="limit_raise"),
+    path("limits/<uuid:limit_id>/remove/", limits.limit_remove, name="limit_remove"),
+    path("blocks/<uuid:block_id>/lift/", limits.block_lift, name="block_lift"),
+    path("raise-requests/<uuid:request_id>/decide/", limits.raise_decide, name="raise_decide"),
+    path("tenants/<uuid:tenant_id>/limits/", limits.tenant_limits, name="tenant_limits"),
+    path("tenants/<uuid:tenant_id>/limits/set/", limits.limit_set, name="limit_set"),
+    path("tenants/<uuid:tenant_id>/limits/settings/", limits.limit_settings_set, name="limit_settings_set"),
+    path("tenants/<uuid:tenant_id>/blocks/", limits.block_set, name="block_set"),
+    path("tenants/<uuid:tenant_id>/raise-requests/", limits.raise_ask, name="raise_ask"),
     path("usage/", usage.usage, name="usage"),
     path("requests/", requests.requests, name="requests"),
     path("requests/newer/", requests.requests_newer, name="requests_newer"),

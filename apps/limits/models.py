@@ -140,7 +140,7 @@ class RaiseRequest(models.Model):
     until = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=500)
     state = models.CharField(max_length=20, choices=RaiseState.choices, default=RaiseState.PENDING)
-    asked_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    asked_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     asked_at = models.DateTimeField()
     answer = models.CharField(max_length=500, blank=True)
     decided_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")

@@ -115,7 +115,7 @@ def put_together(truth: Mapping[str, int], reported: Mapping[str, int], alive: f
     A process stays apart while it lives, and after that until its records have caught up with what it said.
     """
     apart = {
-        holder for holder in {*truth, *reported} if holder in alive or reported.get(holder, 0) > truth.get(holder, 0)
+        holder for holder in [*truth, *reported] if holder in alive or reported.get(holder, 0) > truth.get(holder, 0)
     }
     return Counted(
         base=sum(used for holder, used in truth.items() if holder not in apart),

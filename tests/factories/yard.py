@@ -1,10 +1,14 @@
 """One of everything the console shows, and people who may see some of it."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment, Replica
 from apps.fleet.models import Node
+from apps.limits.models import Block, Limit, RaiseRequest
+from apps.limits.services.limits import block, set_limit
+from apps.limits.services.raises import ask_for_raise
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
 from apps.tenants.models import APIKey, Membership
@@ -24,6 +28,9 @@ class Yard:
     route: Route
     key: APIKey
     record: UsageRecord
+    limit: Limit
+    block: Block
+    raise_request: RaiseRequest
 
     @property
     def address_parts(self):
@@ -37,6 +44,9 @@ class Yard:
             "membership_id": viewer.pk,
             "key_id": self.key.pk,
             "record_id": self.record.record_id,
+            "limit_id": self.limit.pk,
+            "block_id": self.block.pk,
+            "request_id": self.raise_request.pk,
         }
 
 
@@ -54,4 +64,17 @@ def make_yard():
     )
     make_partitions(now=NOW)
     ingest_records(records=[record], node_id=node.pk, now=NOW)
-    return Yard(people, node, deployment, route, key, record)
+    limit, block, raise_request = make_limits(people.tenant)
+    return Yard(people, node, deployment, route, key, record, limit, block, raise_request)
+
+
+def make_limits(tenant):
+    """`limit` has nobody's raise request; another of the tenant's has one."""
+    named = {"actor": SYSTEM, "tenant": tenant, "scope": "tenant", "now": NOW}
+    limit = set_limit(kind="requests_per_minute", amount=Decimal(60), **named)
+    other = set_limit(kind="cost_per_month", amount=Decimal(100), **named)
+    stopped = block(actor=SYSTEM, tenant=tenant, scope="end_user", subject="eve", now=NOW)
+    request = ask_for_raise(
+        actor=SYSTEM, tenant=tenant, limit=other, amount=Decimal(200), reason="the launch", now=NOW
+    )
+    return limit, stopped, request
