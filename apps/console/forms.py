@@ -1,17 +1,18 @@
 """Forms of the console. What a value may be is the domain's to say; a form only gives it a type."""
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django import forms
 
-from apps.limits.models import Kind, Scope
 from apps.quotas.models import ServiceClass, SLOProfile
 from apps.routing.models import RouteTarget
 from apps.routing.policies import MAX_WEIGHT
 from apps.tenants.models import Role
+from workers.simulator.experiments import MAX_REPLICAS, POLICIES, Experiment, list_engines, list_traces
 
 DAY_S = 86_400
+USAGE_RECORDS = "usage"
 KEY_LIFETIMES = (
     ("", "Never"),
     (str(7 * DAY_S), "7 days"),
@@ -90,68 +91,57 @@ def _weight_name(target: RouteTarget) -> str:
     return f"weight_{target.version_id}"
 
 
-class LimitFieldsForm(forms.Form):
-    amount = forms.DecimalField(
-        min_value=0, max_digits=25, decimal_places=9, help_text="Requests and tokens are counted, cost is in US dollars."
+class ExperimentForm(forms.Form):
+    """What is tried in the policy lab."""
+
+    trace = forms.ChoiceField(help_text="A recorded or public trace, or what was used on a past day.")
+    day = forms.DateField(
+        required=False, widget=forms.DateInput(attrs={"type": "date"}), help_text="Of the usage records, in UTC."
     )
-    burst = forms.IntegerField(
-        required=False,
-        min_value=1,
-        help_text="Only per minute: at most so many at once. Empty: the limit holds in any 60 seconds.",
+    policies = forms.MultipleChoiceField(
+        choices=[(name, name) for name in POLICIES], initial=["tokenyard", "least-outstanding"],
+        widget=forms.CheckboxSelectMultiple,
+    )  # fmt: skip
+    replicas = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, initial=4)
+    engine = forms.ChoiceField(help_text="Model, GPU and tensor parallelism; its step times were measured.")
+    load = forms.FloatField(
+        min_value=0.01, max_value=100, initial=1.0, label="Load or speed",
+        help_text="W1 to W5: relative to capacity. Other traces: times as fast as recorded.",
+    )  # fmt: skip
+    duration_s = forms.FloatField(
+        min_value=1, max_value=86_400, initial=300, required=False, label="Duration", help_text="Empty: all of it."
     )
-    soft_percent = forms.IntegerField(
-        required=False, min_value=1, max_value=100, label="Warn at, %", help_text="In a header, an event and a metric."
-    )
+    ttft_slo_s = forms.FloatField(min_value=0.001, max_value=3600, initial=2.0, label="TTFT limit")
+    tpot_slo_ms = forms.FloatField(min_value=0.1, max_value=60_000, initial=150.0, label="TPOT limit")
+    in_slo_wanted = forms.FloatField(
+        min_value=0, max_value=1, initial=0.95, required=False, label="Replicas needed for",
+        help_text="The share of requests within their SLO to look for; empty or 0 does not look.",
+    )  # fmt: skip
 
-
-class LimitForm(LimitFieldsForm):
-    scope = forms.ChoiceField(choices=Scope.choices, label="For whom")
-    subject = forms.CharField(
-        required=False,
-        max_length=256,
-        label="Which one",
-        help_text="The user's name as clients send it, the key's or member's id, or * for each. Empty for the tenant.",
-    )
-    public_model = forms.CharField(required=False, max_length=200, label="Model", help_text="Empty: all together.")
-    kind = forms.ChoiceField(choices=Kind.choices, label="Of what")
-    field_order = ["scope", "subject", "kind", "public_model", "amount", "burst", "soft_percent"]
-
-
-class RaiseForm(forms.Form):
-    amount = forms.DecimalField(min_value=0, max_digits=25, decimal_places=9, label="Raised to")
-    hours = forms.IntegerField(min_value=1, max_value=24 * 365, initial=24, label="For so many hours")
-
-
-class RaiseAskForm(forms.Form):
-    limit_id = forms.UUIDField(widget=forms.Select, label="Limit")
-    amount = forms.DecimalField(min_value=0, max_digits=25, decimal_places=9, label="Raise it to")
-    hours = forms.IntegerField(
-        required=False, min_value=1, max_value=24 * 365, label="For so many hours", help_text="Empty: for good."
-    )
-    reason = forms.CharField(max_length=500, help_text="An operator decides by it.")
-
-    def __init__(self, *args: Any, limits: list[tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["limit_id"].widget.choices = limits  # type: ignore[attr-defined]
+        traces = [(USAGE_RECORDS, "Usage records of a day"), *((name, name) for name in list_traces())]
+        cast("forms.ChoiceField", self.fields["trace"]).choices = traces
+        cast("forms.ChoiceField", self.fields["engine"]).choices = [(name, name) for name in list_engines()]
 
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if values.get("trace") == USAGE_RECORDS and not values.get("day"):
+            self.add_error("day", "Choose a day.")
+        return values
 
-class DecisionForm(forms.Form):
-    decision = forms.ChoiceField(choices=[("approve", "Approve"), ("decline", "Decline")])
-    answer = forms.CharField(required=False, max_length=500, help_text="The tenant reads it.")
-
-
-class BlockForm(forms.Form):
-    scope = forms.ChoiceField(choices=Scope.choices, label="Whom")
-    subject = forms.CharField(required=False, max_length=256, label="Which one", help_text="Empty for the tenant.")
-    reason = forms.CharField(required=False, max_length=200, help_text="Whoever is blocked is told.")
-    hours = forms.IntegerField(
-        required=False, min_value=1, max_value=24 * 365, label="For so many hours", help_text="Empty: until it is lifted."
-    )
-
-
-class LimitSettingsForm(forms.Form):
-    time_zone = forms.CharField(max_length=64, label="Time zone", help_text="Days and months begin there.")
-    degraded = forms.ChoiceField(
-        choices=[("share", "Each gateway admits its share"), ("refuse", "Refuse")],
-        label="While nobody can say what is left",
-    )
+    def experiment(self) -> Experiment:
+        values = self.cleaned_data
+        trace = f"usage:{values['day'].isoformat()}" if values["trace"] == USAGE_RECORDS else values["trace"]
+        return Experiment(
+            trace=trace,
+            policies=tuple(values["policies"]),
+            replicas=values["replicas"],
+            engine=values["engine"],
+            load=values["load"],
+            speed=values["load"],
+            duration_s=values["duration_s"],
+            ttft_slo_s=values["ttft_slo_s"],
+            tpot_slo_s=values["tpot_slo_ms"] / 1000,
+            in_slo_wanted=values["in_slo_wanted"] or 0.0,
+        )

@@ -96,7 +96,7 @@ class PythonPath:
         self.client.connection_made(cast("Any", self.client_side))
         self.engine: UpstreamConnection | None = None
         self.engine_side = SilentTransport()
-        for engine in driver._engines.values():  # noqa: SLF001 - there is no other way to put a connection in
+        for engine in driver.engines:
             self._connect(engine.pool)
 
     def _connect(self, pool: EnginePool) -> None:

@@ -50,6 +50,7 @@ class TelemetrySource:
             replicas=[self._with_tail(report) for report in reports],
             accelerators=self._accelerators.sample(),
             gateway=self._files.read_gateway_report(now),
+            decisions=self._files.take_decisions(),
         )
 
     def _with_tail(self, report: ReplicaReport) -> ReplicaReport:

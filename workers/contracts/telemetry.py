@@ -2,6 +2,8 @@
 
 from msgspec import Struct, field
 
+from workers.contracts.decisions import RequestDecision
+
 
 class ReplicaReport(Struct, frozen=True, kw_only=True):
     """`state` is one of starting, warming, ready, degraded, draining, stopped, failed; `detail` says why in words."""
@@ -36,6 +38,60 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     power_w: float | None = None
 
 
+class EndpointEstimate(Struct, frozen=True, kw_only=True):
+    """What the gateway believes of an engine. Errors are shares of what was expected; None is unknown.
+
+    `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
+    it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
+    """
+
+    endpoint_id: str
+    version_id: str
+    state: str
+    running: int = 0
+    cost_profile: str = ""
+    prefill_tokens_per_s: float | None = None
+    prefill_error: float | None = None
+    step_ms: float | None = None
+    step_error: float | None = None
+    kv_used_ratio: float | None = None
+    kv_capacity_tokens: int | None = None
+    report_age_s: float | None = None
+
+
+class LengthEstimate(Struct, frozen=True, kw_only=True):
+    """Of the answers to one tenant from one version; `error` is the mean distance of the logarithms."""
+
+    tenant_id: str
+    version_id: str
+    tokens: float
+    error: float
+    answers: int
+
+
+class PromptEstimate(Struct, frozen=True, kw_only=True):
+    version_id: str
+    bytes_per_token: float
+    error: float
+    requests: int
+
+
+class TenantQueue(Struct, frozen=True, kw_only=True):
+    tenant_id: str
+    service_class: str
+    queued: int = 0
+    running: int = 0
+
+
+class SchedulerReport(Struct, frozen=True, kw_only=True):
+    """Bounded: the tenants with most in the gateway, the endpoints and the estimates used last."""
+
+    tenants: list[TenantQueue] = field(default_factory=list)
+    endpoints: list[EndpointEstimate] = field(default_factory=list)
+    lengths: list[LengthEstimate] = field(default_factory=list)
+    prompts: list[PromptEstimate] = field(default_factory=list)
+
+
 class GatewayReport(Struct, frozen=True, kw_only=True):
     """Counters are totals since the gateway process `boot_id` started; rates are differences taken by the reader.
 
@@ -60,13 +116,15 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     spool_pending_records: int = 0
     endpoints_up: int = 0
     endpoints_total: int = 0
+    scheduler: SchedulerReport = SchedulerReport()
 
 
 class NodeTelemetry(Struct, frozen=True, kw_only=True):
     """Sent once a second.
 
     `desired_generation` and `snapshot_generation` say what the agent holds: the control plane sends the newer one
-    whenever they lag, which is how a lost message heals.
+    whenever they lag, which is how a lost message heals. `decisions` are of requests that have ended since the last
+    frame, a bounded choice of them: those that failed or waited before the others.
     """
 
     node_id: str
@@ -78,3 +136,4 @@ class NodeTelemetry(Struct, frozen=True, kw_only=True):
     replicas: list[ReplicaReport] = field(default_factory=list)
     accelerators: list[AcceleratorReport] = field(default_factory=list)
     gateway: GatewayReport | None = None
+    decisions: list[RequestDecision] = field(default_factory=list)

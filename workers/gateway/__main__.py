@@ -15,6 +15,7 @@ from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.tracing.assembly import config_from_environment
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics)
+    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics, service.explain)
     try:
         await service.run(stop)
     finally:
@@ -83,6 +84,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
+        tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         valkey_url=arguments.valkey_url,
         grace_s=arguments.grace_s,

@@ -99,9 +99,8 @@ class Meter:
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        record = self._record(
-            request, used, now, outcome, status, error_code, sequence=0 if request.is_kept else self._next_sequence()
-        )
+        sequence = 0 if request.is_kept else self._next_sequence()
+        record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
         if self._settled is not None:
             self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
         if request.is_kept:
@@ -120,7 +119,7 @@ class Meter:
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
         now = self._monotonic()
-        record = self._record(request, NOTHING, now, "completed", 200, sequence=self._next_sequence())
+        record = self._record(request, NOTHING, now, self._next_sequence())
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def ttfts_ms(self) -> list[float]:
@@ -145,10 +144,11 @@ class Meter:
         request: Settlement,
         used: Used,
         now: float,
-        outcome: Outcome,
-        status: int,
-        error_code: str = "",
         sequence: int = 0,
+        *,
+        outcome: Outcome = "completed",
+        status: int = 200,
+        error_code: str = "",
     ) -> UsageRecord:
         """`sequence` comes with the writing."""
         self.identify(request)

@@ -13,7 +13,7 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_POST
 
 from apps.common.errors import DomainError
-from apps.console import forms
+from apps.console import limit_forms as forms
 from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import attempt, render_page
@@ -45,9 +45,7 @@ def limits(request: ConsoleRequest) -> HttpResponseBase:
 @require_POST
 def default_limit_set(request: ConsoleRequest) -> HttpResponseBase:
     form = forms.LimitForm(request.POST, auto_id="limit_%s")
-    limit = attempt(
-        form, lambda: services.set_limit(actor=request.actor, tenant=None, now=now(), **form.cleaned_data)
-    )
+    limit = attempt(form, lambda: services.set_limit(actor=request.actor, tenant=None, now=now(), **form.cleaned_data))
     if limit is None:
         return _render_limits(request, form)
     messages.success(request, f"{limit} is on its way to the gateways.")
@@ -85,14 +83,10 @@ def raise_ask(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     form = forms.RaiseAskForm(request.POST, limits=[], auto_id="raise_%s")
 
     def ask() -> RaiseRequest:
-        limit = selectors.get_limit_of(
-            actor=request.actor, tenant_id=tenant.pk, limit_id=form.cleaned_data["limit_id"]
-        )
+        limit = selectors.get_limit_of(actor=request.actor, tenant_id=tenant.pk, limit_id=form.cleaned_data["limit_id"])
         wanted = {name: form.cleaned_data[name] for name in ("amount", "reason")}
         until = _until(form, moment)
-        return ask_for_raise(
-            actor=request.actor, tenant=tenant, limit=limit, until=until, now=moment, **wanted
-        )
+        return ask_for_raise(actor=request.actor, tenant=tenant, limit=limit, until=until, now=moment, **wanted)
 
     asked = attempt(form, ask)
     return _done(request, tenant, "raise_form", form, "An operator has been asked." if asked else "")
@@ -161,8 +155,8 @@ def block_lift(request: ConsoleRequest, block_id: UUID) -> HttpResponseBase:
 
 @page(operators)
 @require_POST
-def raise_decide(request: ConsoleRequest, request_id: UUID) -> HttpResponseBase:
-    asked = selectors.get_raise_request(actor=request.actor, request_id=request_id)
+def raise_decide(request: ConsoleRequest, raise_id: UUID) -> HttpResponseBase:
+    asked = selectors.get_raise_request(actor=request.actor, request_id=raise_id)
     form = forms.DecisionForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Say whether it is approved.")
@@ -253,7 +247,9 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
         ),
         "api": _api_call(f"/api/v1/tenants/{tenant.pk}/limits/"),
     } | bound
-    context["raise_form"].fields["limit_id"].widget.choices = [(str(row["limit"].pk), str(row["limit"])) for row in rows]
+    context["raise_form"].fields["limit_id"].widget.choices = [
+        (str(row["limit"].pk), str(row["limit"])) for row in rows
+    ]
     return render_page(request, "tenant_limits.html", context)
 
 

@@ -8,122 +8,327 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('tenants', '0002_nesting_scopes_invitations'),
+        ("tenants", "0002_nesting_scopes_invitations"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='LimitSettings',
+            name="LimitSettings",
             fields=[
-                ('tenant', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='limit_settings', serialize=False, to='tenants.tenant')),
-                ('time_zone', models.CharField(default='UTC', max_length=64)),
-                ('degraded', models.CharField(choices=[('share', 'Admit a share'), ('refuse', 'Refuse')], default='share', max_length=20)),
+                (
+                    "tenant",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="limit_settings",
+                        serialize=False,
+                        to="tenants.tenant",
+                    ),
+                ),
+                ("time_zone", models.CharField(default="UTC", max_length=64)),
+                (
+                    "degraded",
+                    models.CharField(
+                        choices=[("share", "Admit a share"), ("refuse", "Refuse")], default="share", max_length=20
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Limit',
+            name="Limit",
             fields=[
-                ('id', models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('setter', models.CharField(choices=[('operator', 'Operator'), ('tenant', 'Tenant admin')], max_length=20)),
-                ('scope', models.CharField(choices=[('tenant', 'The tenant'), ('member', "A member's keys"), ('end_user', 'An end user'), ('key', 'A key')], max_length=20)),
-                ('subject', models.CharField(blank=True, max_length=256)),
-                ('public_model', models.CharField(blank=True, max_length=200)),
-                ('kind', models.CharField(choices=[('requests_per_minute', 'Requests per minute'), ('tokens_per_minute', 'Tokens per minute'), ('concurrent_requests', 'Requests at once'), ('tokens_per_day', 'Tokens per day'), ('tokens_per_month', 'Tokens per month'), ('cost_per_day', 'Cost per day'), ('cost_per_month', 'Cost per month'), ('cost_total', 'Cost in total')], max_length=30)),
-                ('amount', models.BigIntegerField(validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(9007199254740991)])),
-                ('burst', models.BigIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(9007199254740991)])),
-                ('soft_percent', models.PositiveSmallIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(100)])),
-                ('raised_amount', models.BigIntegerField(blank=True, null=True, validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(9007199254740991)])),
-                ('raised_until', models.DateTimeField(blank=True, null=True)),
-                ('reset_count', models.PositiveIntegerField(default=0)),
-                ('reset_at', models.DateTimeField(blank=True, null=True)),
-                ('revision', models.PositiveIntegerField(default=0)),
-                ('changed_at', models.DateTimeField()),
-                ('tenant', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='limits', to='tenants.tenant')),
+                (
+                    "id",
+                    models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False),
+                ),
+                (
+                    "setter",
+                    models.CharField(choices=[("operator", "Operator"), ("tenant", "Tenant admin")], max_length=20),
+                ),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("tenant", "The tenant"),
+                            ("member", "A member's keys"),
+                            ("end_user", "An end user"),
+                            ("key", "A key"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("subject", models.CharField(blank=True, max_length=256)),
+                ("public_model", models.CharField(blank=True, max_length=200)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("requests_per_minute", "Requests per minute"),
+                            ("tokens_per_minute", "Tokens per minute"),
+                            ("concurrent_requests", "Requests at once"),
+                            ("tokens_per_day", "Tokens per day"),
+                            ("tokens_per_month", "Tokens per month"),
+                            ("cost_per_day", "Cost per day"),
+                            ("cost_per_month", "Cost per month"),
+                            ("cost_total", "Cost in total"),
+                        ],
+                        max_length=30,
+                    ),
+                ),
+                (
+                    "amount",
+                    models.BigIntegerField(
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(9007199254740991),
+                        ]
+                    ),
+                ),
+                (
+                    "burst",
+                    models.BigIntegerField(
+                        blank=True,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(9007199254740991),
+                        ],
+                    ),
+                ),
+                (
+                    "soft_percent",
+                    models.PositiveSmallIntegerField(
+                        blank=True,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(100),
+                        ],
+                    ),
+                ),
+                (
+                    "raised_amount",
+                    models.BigIntegerField(
+                        blank=True,
+                        null=True,
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(9007199254740991),
+                        ],
+                    ),
+                ),
+                ("raised_until", models.DateTimeField(blank=True, null=True)),
+                ("reset_count", models.PositiveIntegerField(default=0)),
+                ("reset_at", models.DateTimeField(blank=True, null=True)),
+                ("revision", models.PositiveIntegerField(default=0)),
+                ("changed_at", models.DateTimeField()),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="limits",
+                        to="tenants.tenant",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['scope', 'kind', 'public_model', 'subject', 'id'],
+                "ordering": ["scope", "kind", "public_model", "subject", "id"],
             },
         ),
         migrations.CreateModel(
-            name='LimitEvent',
+            name="LimitEvent",
             fields=[
-                ('id', models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField()),
-                ('what', models.CharField(max_length=20)),
-                ('subject', models.CharField(blank=True, max_length=256)),
-                ('used', models.BigIntegerField()),
-                ('amount', models.BigIntegerField()),
-                ('limit', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='events', to='limits.limit')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='limit_events', to='tenants.tenant')),
+                (
+                    "id",
+                    models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False),
+                ),
+                ("at", models.DateTimeField()),
+                ("what", models.CharField(max_length=20)),
+                ("subject", models.CharField(blank=True, max_length=256)),
+                ("used", models.BigIntegerField()),
+                ("amount", models.BigIntegerField()),
+                (
+                    "limit",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="events", to="limits.limit"
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="limit_events", to="tenants.tenant"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-at', '-id'],
+                "ordering": ["-at", "-id"],
             },
         ),
         migrations.CreateModel(
-            name='RaiseRequest',
+            name="RaiseRequest",
             fields=[
-                ('id', models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('amount', models.BigIntegerField(validators=[django.core.validators.MinValueValidator(0), django.core.validators.MaxValueValidator(9007199254740991)])),
-                ('until', models.DateTimeField(blank=True, null=True)),
-                ('reason', models.CharField(max_length=500)),
-                ('state', models.CharField(choices=[('pending', 'Pending'), ('approved', 'Approved'), ('declined', 'Declined')], default='pending', max_length=20)),
-                ('asked_at', models.DateTimeField()),
-                ('answer', models.CharField(blank=True, max_length=500)),
-                ('decided_at', models.DateTimeField(blank=True, null=True)),
-                ('asked_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('decided_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('limit', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='raise_requests', to='limits.limit')),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='raise_requests', to='tenants.tenant')),
+                (
+                    "id",
+                    models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False),
+                ),
+                (
+                    "amount",
+                    models.BigIntegerField(
+                        validators=[
+                            django.core.validators.MinValueValidator(0),
+                            django.core.validators.MaxValueValidator(9007199254740991),
+                        ]
+                    ),
+                ),
+                ("until", models.DateTimeField(blank=True, null=True)),
+                ("reason", models.CharField(max_length=500)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("pending", "Pending"), ("approved", "Approved"), ("declined", "Declined")],
+                        default="pending",
+                        max_length=20,
+                    ),
+                ),
+                ("asked_at", models.DateTimeField()),
+                ("answer", models.CharField(blank=True, max_length=500)),
+                ("decided_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "asked_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "decided_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "limit",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="raise_requests", to="limits.limit"
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="raise_requests", to="tenants.tenant"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='Block',
+            name="Block",
             fields=[
-                ('id', models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False)),
-                ('setter', models.CharField(choices=[('operator', 'Operator'), ('tenant', 'Tenant admin')], max_length=20)),
-                ('scope', models.CharField(choices=[('tenant', 'The tenant'), ('member', "A member's keys"), ('end_user', 'An end user'), ('key', 'A key')], max_length=20)),
-                ('subject', models.CharField(blank=True, max_length=256)),
-                ('reason', models.CharField(blank=True, max_length=200)),
-                ('until', models.DateTimeField(blank=True, null=True)),
-                ('created_at', models.DateTimeField()),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='blocks', to='tenants.tenant')),
+                (
+                    "id",
+                    models.UUIDField(default=apps.common.ids.new_id, editable=False, primary_key=True, serialize=False),
+                ),
+                (
+                    "setter",
+                    models.CharField(choices=[("operator", "Operator"), ("tenant", "Tenant admin")], max_length=20),
+                ),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[
+                            ("tenant", "The tenant"),
+                            ("member", "A member's keys"),
+                            ("end_user", "An end user"),
+                            ("key", "A key"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("subject", models.CharField(blank=True, max_length=256)),
+                ("reason", models.CharField(blank=True, max_length=200)),
+                ("until", models.DateTimeField(blank=True, null=True)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="blocks", to="tenants.tenant"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'setter', 'scope', 'subject'), name='block_is_unique'), models.CheckConstraint(condition=models.Q(models.Q(('scope', 'tenant'), ('subject', '')), models.Q(models.Q(('scope', 'tenant'), _negated=True), models.Q(('subject', ''), _negated=True)), _connector='OR'), name='block_names_its_subject')],
+                "ordering": ["-id"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant", "setter", "scope", "subject"), name="block_is_unique"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("scope", "tenant"), ("subject", "")),
+                            models.Q(
+                                models.Q(("scope", "tenant"), _negated=True), models.Q(("subject", ""), _negated=True)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="block_names_its_subject",
+                    ),
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.UniqueConstraint(fields=('tenant', 'setter', 'scope', 'subject', 'public_model', 'kind'), name='limit_is_unique', nulls_distinct=False),
+            model_name="limit",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "setter", "scope", "subject", "public_model", "kind"),
+                name="limit_is_unique",
+                nulls_distinct=False,
+            ),
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('scope', 'tenant'), ('subject', '')), models.Q(models.Q(('scope', 'tenant'), _negated=True), models.Q(('subject', ''), _negated=True)), _connector='OR'), name='limit_names_its_subject'),
+            model_name="limit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("scope", "tenant"), ("subject", "")),
+                    models.Q(models.Q(("scope", "tenant"), _negated=True), models.Q(("subject", ""), _negated=True)),
+                    _connector="OR",
+                ),
+                name="limit_names_its_subject",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.CheckConstraint(condition=models.Q(('amount__gte', 0)), name='limit_is_not_negative'),
+            model_name="limit",
+            constraint=models.CheckConstraint(condition=models.Q(("amount__gte", 0)), name="limit_is_not_negative"),
         ),
         migrations.AddConstraint(
-            model_name='limit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('raised_amount', None), ('raised_until', None)), models.Q(('raised_amount__gte', models.F('amount')), ('raised_until__isnull', False)), _connector='OR'), name='raise_has_an_end'),
+            model_name="limit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("raised_amount", None), ("raised_until", None)),
+                    models.Q(("raised_amount__gte", models.F("amount")), ("raised_until__isnull", False)),
+                    _connector="OR",
+                ),
+                name="raise_has_an_end",
+            ),
         ),
         migrations.AddIndex(
-            model_name='limitevent',
-            index=models.Index(fields=['tenant', '-at'], name='limit_event_tenant'),
+            model_name="limitevent",
+            index=models.Index(fields=["tenant", "-at"], name="limit_event_tenant"),
         ),
         migrations.AddConstraint(
-            model_name='raiserequest',
-            constraint=models.UniqueConstraint(condition=models.Q(('state', 'pending')), fields=('limit', 'tenant'), name='one_pending_raise_request'),
+            model_name="raiserequest",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state", "pending")), fields=("limit", "tenant"), name="one_pending_raise_request"
+            ),
         ),
     ]

@@ -16,7 +16,7 @@ from apps.routing.models import GatewayState
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.routing.services.snapshots import publish_snapshot
-from apps.telemetry.selectors import get_frame, list_series
+from apps.telemetry.selectors.frames import get_frame, list_series
 from apps.usage.models import UsageRecord
 from tests.factories.domain import NOW, make_deployment, make_version
 from tests.factories.usage import make_record

@@ -43,16 +43,12 @@ def tenant(db, client):
 
 @pytest.fixture
 def limit(tenant):
-    return set_limit(
-        actor=SYSTEM, tenant=tenant, scope="tenant", kind="tokens_per_day", amount=Decimal(1000), now=NOW
-    )
+    return set_limit(actor=SYSTEM, tenant=tenant, scope="tenant", kind="tokens_per_day", amount=Decimal(1000), now=NOW)
 
 
 def store(tenant, **fields):
     """One record of 100 tokens."""
-    record = make_record(
-        tenant_id=str(tenant.pk), input_tokens=60, cached_input_tokens=0, output_tokens=40, **fields
-    )
+    record = make_record(tenant_id=str(tenant.pk), input_tokens=60, cached_input_tokens=0, output_tokens=40, **fields)
     ingest_records(records=[record], node_id=make_node(f"n{record.sequence}").pk, now=NOW)
 
 
@@ -177,9 +173,7 @@ def test_the_day_is_the_tenants(tenant, limit):
 
 
 def test_money_is_counted_in_nanodollars(tenant):
-    limit = set_limit(
-        actor=SYSTEM, tenant=tenant, scope="tenant", kind="cost_total", amount=Decimal("0.5"), now=NOW
-    )
+    limit = set_limit(actor=SYSTEM, tenant=tenant, scope="tenant", kind="cost_total", amount=Decimal("0.5"), now=NOW)
     store(tenant, cost_pico_usd=1_234_567)
     recount()
     assert used(limit, tenant) == 1234
@@ -206,9 +200,7 @@ def test_each_users_own_account_is_filled(client, tenant):
 
 
 def test_events_of_gateways_are_kept_once(client, tenant, limit):
-    told = Told(
-        at=NOW.timestamp(), what="near", limit_id=str(limit.pk), subject=f"{tenant.pk}/", used=800, limit=1000
-    )
+    told = Told(at=NOW.timestamp(), what="near", limit_id=str(limit.pk), subject=f"{tenant.pk}/", used=800, limit=1000)
     client.lpush(EVENTS_KEY, msgspec.json.encode(told), b"nonsense")
     assert fetch_events(now=NOW) == 1
     assert fetch_events(now=NOW) == 0

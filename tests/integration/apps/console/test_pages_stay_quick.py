@@ -33,6 +33,13 @@ LISTS = (
     "audit",
     "limits",
     "tenant_limits",
+    "cost",
+    "outcomes",
+    "statements",
+    "exports",
+    "record_health",
+    "price_book",
+    "reratings",
     "palette",
 )
 

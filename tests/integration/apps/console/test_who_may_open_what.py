@@ -14,6 +14,7 @@ OPERATORS_POST = (403, 403, 403, 403, 302, 403)
 MANAGERS_POST = (302, 403, 403, 404, 302, 403)
 OPERATORS_ON_THEIRS = (403, 403, 403, 404, 302, 403)
 LIMIT = {"scope": "tenant", "kind": "requests_per_minute", "amount": "60"}
+FINANCE = (403, 403, 403, 403, 200, 200)
 THEIR_OWN = (200, 200, 200, 404, 200, 200)
 
 GET = {
@@ -36,14 +37,33 @@ GET = {
     "playground": (200, 200, 403, 404, 200, 403),
     "playground_record": (204, 204, 204, 404, 204, 204),
     "usage": EVERYBODY,
+    "scheduler": OPERATORS,
     "requests": EVERYBODY,
     "requests_newer": EVERYBODY,
     "record": THEIR_OWN,
+    "cost": FINANCE,
+    "outcomes": EVERYBODY,
+    "statements": EVERYBODY,
+    "exports": EVERYBODY,
+    "record_health": FINANCE,
+    "budgets": EVERYBODY,
+    "budget_new": (200, 403, 403, 200, 200, 200),
+    "budget": THEIR_OWN,
+    "price_book": FINANCE,
+    "price_new": FINANCE,
+    "discount_new": FINANCE,
+    "accelerator_price_new": FINANCE,
+    "reratings": FINANCE,
+    "rerating": FINANCE,
     "audit": OPERATORS,
     "limits": OPERATORS,
     "tenant_limits": THEIR_OWN,
 }
 POST = {
+    "budget_delete": ({}, (302, 403, 403, 404, 302, 302)),
+    "rerating_apply": ({}, (403, 403, 403, 403, 302, 302)),
+    "rerating_cancel": ({}, (403, 403, 403, 403, 302, 302)),
+    "quarantined_release": ({}, (403, 403, 403, 403, 400, 400)),
     "node_cordon": ({"is_cordoned": "1"}, OPERATORS_POST),
     "deployment_scale": ({"replica_count": "2"}, OPERATORS_POST),
     "member_add": (

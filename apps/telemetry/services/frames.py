@@ -6,7 +6,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from apps.telemetry.policies import NodeFrame, point_of
-from apps.telemetry.selectors import FRAMES_KEY, SERIES_KEY
+from apps.telemetry.selectors.frames import FRAMES_KEY, SERIES_KEY
 
 FRAME_TTL_S = 60
 SERIES_POINTS = 900
