@@ -52,6 +52,7 @@ OPERATOR = (
         "Customers",
         (
             Item("t", "Tenants", "building", "tenants"),
+            Item("l", "Limits", "gauge", "limits"),
             Item("u", "Usage and cost", "coins", "usage"),
             Item("a", "Audit", "history", "audit"),
             API_DOCS,
@@ -81,6 +82,7 @@ BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
     Item("k", "Keys", "key", "keys"),
+    Item("l", "Limits", "gauge", "tenant_limits"),
     Item("t", "Members", "users", "members"),
 )
 SPEND = Group(

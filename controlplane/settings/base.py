@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "apps.deployments",
     "apps.placement",
     "apps.usage",
+    "apps.limits",
     "apps.telemetry",
     "apps.routing",
     "apps.console",
@@ -185,6 +186,8 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "routing.run_experiments": {"task": "routing.run_experiments", "schedule": 10.0, "options": {"expires": 10}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.recount": {"task": "limits.recount", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.fetch_events": {"task": "limits.fetch_events", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
     "telemetry.forget_decisions": {
         "task": "telemetry.forget_decisions",
