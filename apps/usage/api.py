@@ -13,6 +13,7 @@ from apps.common.pagination import NewestRecordsFirst
 from apps.common.parsing import parsed
 from apps.registry.selectors import get_version
 from apps.tenants.access import ActorView
+from apps.tenants.matrix import Permission
 from apps.tenants.policies import may_set_prices
 from apps.usage import serializers
 from apps.usage.selectors.prices import list_prices
@@ -26,6 +27,8 @@ CSV_CHUNK_ROWS = 2000
 
 
 class UsageView(ActorView):
+    rules = {"GET": Permission.SEE_TENANT}
+
     def scope(self, query: dict[str, Any]) -> UsageScope:
         start, end = serializers.default_range(self.now, query["zone"])
         return scope_for(
@@ -90,6 +93,8 @@ class ReportCSVView(UsageView):
 
 
 class PricesView(ActorView):
+    rules = {"*": Permission.SET_PRICES}
+
     @extend_schema(responses=serializers.PriceSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
         self.require(may_set_prices(self.actor))

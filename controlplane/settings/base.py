@@ -18,6 +18,8 @@ WEB_URL = env.http_url("TOKENYARD_WEB_URL", f"http://127.0.0.1:{WEB_PORT}")
 GATEWAY_URL = env.http_url("TOKENYARD_GATEWAY_URL", f"http://127.0.0.1:{GATEWAY_PORT}")
 VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
 VALKEY_TIMEOUT_S = 1.0
+# Whose X-Forwarded-For gateways believe, as CIDR ranges; web's own is uvicorn's FORWARDED_ALLOW_IPS.
+GATEWAY_TRUSTED_PROXIES = env.networks("TOKENYARD_TRUSTED_PROXIES")
 
 DEBUG = False
 ALLOWED_HOSTS = env.texts("TOKENYARD_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])

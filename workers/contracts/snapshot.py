@@ -38,7 +38,8 @@ class TenantPolicy(Struct, frozen=True, kw_only=True):
 class KeyGrant(Struct, frozen=True, kw_only=True):
     """`key_sha256` is the lowercase hex SHA-256 of the whole key; the key itself is nowhere.
 
-    `models` lists the public model names the key may use; empty means all of them. `expires_at` is in Unix seconds.
+    `models` lists the public model names the key may use, `paths` the paths (contracts.paths) and `networks` the CIDR
+    ranges it may be used from; an empty list means all of them. `expires_at` is in Unix seconds.
     """
 
     key_id: str
@@ -47,6 +48,8 @@ class KeyGrant(Struct, frozen=True, kw_only=True):
     user_id: str = ""
     expires_at: float | None = None
     models: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -88,7 +91,8 @@ class Route(Struct, frozen=True, kw_only=True):
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
-    `cors_origins` are the browser origins that may call the gateway (the console's playground).
+    `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
+    the CIDR ranges whose X-Forwarded-For says who the client is.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -102,3 +106,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     routes: list[Route]
     endpoints: list[Endpoint] = field(default_factory=list)
     cors_origins: list[str] = field(default_factory=list)
+    trusted_proxies: list[str] = field(default_factory=list)

@@ -9,15 +9,19 @@ from msgspec import Struct
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules."""
+    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules. `gpu_name` is that of the first GPU."""
 
     cache: Path
     gpu_count: int
     python: str
+    gpu_name: str = ""
 
 
 def find_site(environ: Mapping[str, str]) -> Site:
-    return Site(cache=find_cache(environ), gpu_count=count_gpus(), python=sys.executable)
+    names = list_gpu_names()
+    return Site(
+        cache=find_cache(environ), gpu_count=len(names), python=sys.executable, gpu_name=names[0] if names else ""
+    )
 
 
 def find_cache(environ: Mapping[str, str]) -> Path:
@@ -29,12 +33,13 @@ def find_cache(environ: Mapping[str, str]) -> Path:
     return Path(base).expanduser().absolute() / "tokenyard"
 
 
-def count_gpus() -> int:
+def list_gpu_names() -> list[str]:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return 0
+        return []
     try:
-        return int(pynvml.nvmlDeviceGetCount())
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
     finally:
         pynvml.nvmlShutdown()

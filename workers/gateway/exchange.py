@@ -16,7 +16,8 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Answer, with_model
 from workers.gateway.dialects import dialect_of
-from workers.gateway.driver import Driver, Engine
+from workers.gateway.driver import Driver
+from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.metering import (
@@ -32,11 +33,13 @@ from workers.gateway.metering import (
 )
 from workers.gateway.server import ClientConnection
 from workers.gateway.streams import StreamFilter
+from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamConnection, UpstreamError
 from workers.scheduling.interface import Cancel, Reject
 
 _CHOICE_KEY = b'"finish_reason":'
 _CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
+PROGRESS_EACH = 64
 
 
 class ExchangeOwner(Protocol):
@@ -58,14 +61,15 @@ class Exchange:
         "_engine",
         "_head",
         "_is_settled",
-        "_output_tokens",
         "_owner",
         "_pieces",
+        "_progress_due",
         "_question",
         "_scheduled_id",
         "_settlement",
         "_stream",
         "_upstream",
+        "_used",
         "last_progress_at",
     )
 
@@ -91,15 +95,14 @@ class Exchange:
         self._stream: AnswerStream | None = None
         self._pieces: list[bytes] = []
         self._is_settled = False
-        self._output_tokens = 0
+        self._used = NOTHING
+        self._progress_due = PROGRESS_EACH
         self.last_progress_at = owner.monotonic()
 
-    def begin(self, *, version_id: str, tenant_id: str, rank: int, max_queued: int) -> None:
+    def begin(self, terms: Terms) -> None:
         self._client.owner = self
         self._owner.exchanges.add(self)
-        scheduled_id = self._owner.driver.submit(
-            self, version_id=version_id, tenant_id=tenant_id, rank=rank, max_queued=max_queued
-        )
+        scheduled_id = self._owner.driver.submit(self, terms, self._settlement.request_id)
         self._scheduled_id = None if self._is_settled else scheduled_id
 
     @property
@@ -147,8 +150,14 @@ class Exchange:
         )
 
     def cancelled(self, cancel: Cancel) -> None:
-        del cancel
-        self.give_up(errors.cannot_meet_deadline(None))
+        is_budget = cancel.reason == "workflow_budget"
+        self.give_up(errors.workflow_budget() if is_budget else errors.workflow_deadline())
+
+    def engine_stalled(self) -> None:
+        """What is there must run elsewhere, as if the engine had broken off."""
+        self._abandon_upstream()
+        self._upstream = self._connecting = None
+        self.answer_failed(UpstreamError("the engine makes no progress"))
 
     # -- from the client's connection
 
@@ -156,7 +165,7 @@ class Exchange:
         if not self._is_settled:
             self._abandon_upstream()
             self._settle(self._used_so_far(), "client_left", self._status or _CLIENT_LEFT)
-            self._leave_schedule(is_failed=False)
+            self._leave_schedule(is_failed=False, is_whole=False)
 
     def client_paused(self) -> None:
         if self._upstream is not None:
@@ -193,6 +202,8 @@ class Exchange:
         passed = self._stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._settlement.first_token_at is None:
             self._note_first_token(self._stream)
+        if self._stream.events_with_output >= self._progress_due:
+            self._note_progress(self._stream.events_with_output)
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif self._stream.is_too_long:
@@ -262,6 +273,12 @@ class Exchange:
             if self._scheduled_id is not None and self._stream is not None:
                 self._owner.driver.first_token(self._scheduled_id)
 
+    def _note_progress(self, output_tokens: int) -> None:
+        """Each time that the answer is half as long again, so that the longest costs no more than a few calls."""
+        self._progress_due = output_tokens + max(PROGRESS_EACH, output_tokens // 2)
+        if self._scheduled_id is not None:
+            self._owner.driver.progress(self._scheduled_id, output_tokens)
+
     def _open_stream(self, engine: Engine) -> AnswerStream:
         question = self._question
         rename = (question.served_name, question.public_model) if question.is_renamed else None
@@ -318,7 +335,7 @@ class Exchange:
     def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         assert not self._is_settled, "one record per request"  # noqa: S101 - an invariant
         self._is_settled = True
-        self._output_tokens = used.output_tokens
+        self._used = used
         self._owner.exchanges.discard(self)
         dispatched_at = self._settlement.dispatched_at
         if outcome == "completed" and self._engine is not None and dispatched_at is not None:
@@ -327,17 +344,17 @@ class Exchange:
             used = NOTHING
         self._owner.meter.settle(self._settlement, used, outcome, status, error_code)
 
-    def _leave_schedule(self, *, is_failed: bool) -> None:
+    def _leave_schedule(self, *, is_failed: bool, is_whole: bool = True) -> None:
         """Gives the slot back, after the client's last byte: what is dispatched next must not delay it."""
         request_id, self._scheduled_id = self._scheduled_id, None
         if request_id is None:
             return
         if is_failed:
-            self._owner.driver.failed(request_id, may_retry=False)
-        elif self._engine is not None and self._status:
-            self._owner.driver.finished(request_id, self._output_tokens)
+            self._owner.driver.failed(request_id, may_retry=False, used=self._used)
+        elif self._engine is not None and self._status and is_whole:
+            self._owner.driver.finished(request_id, self._used)
         else:
-            self._owner.driver.withdrawn(request_id)
+            self._owner.driver.withdrawn(request_id, self._used)
 
     def _used_by_whole(self, body: bytes) -> Used:
         answer = self._question.path.api.read_answer(body)
@@ -353,9 +370,12 @@ class Exchange:
     def _learn_first_token(self, answer: Answer) -> None:
         """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
         asked_at = self._settlement.dispatched_at
-        ttft_ms = answer.metrics.time_to_first_token_ms if answer.metrics is not None else None
-        if asked_at is not None and ttft_ms is not None:
-            self._settlement.first_token_at = asked_at + ttft_ms / 1000
+        ttft_ms = answer.ttft_ms
+        if asked_at is None or ttft_ms is None:
+            return
+        first_token_at = self._settlement.first_token_at = asked_at + ttft_ms / 1000
+        if self._scheduled_id is not None and first_token_at <= self._owner.monotonic():
+            self._owner.driver.first_token(self._scheduled_id, first_token_at)
 
     def _used_so_far(self) -> Used:
         """What the engine has done for an answer that ends here."""

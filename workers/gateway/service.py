@@ -28,6 +28,7 @@ from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
+from workers.gateway.watching import EngineWatcher
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -35,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 LISTEN_BACKLOG = 4096
 WATCH_EVERY_S = 0.2
-SCHEDULER_TICK_S = 0.05
+# Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
+SCHEDULER_TICK_S = 0.25
 
 
 class GatewayConfig(Struct, frozen=True, kw_only=True):
@@ -84,7 +86,13 @@ class GatewayService:
             randomness=randomness,
             observers=(self.metrics.observe, *observers),
         )
-        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
+        self._driver = Driver(
+            Scheduler(SchedulerConfig()),
+            time.monotonic,
+            self._turn,
+            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
+        )
+        self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -113,6 +121,7 @@ class GatewayService:
             asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
+            asyncio.create_task(self._watcher.run()),
         ]
         await stop.wait()
         server.close()
@@ -120,6 +129,7 @@ class GatewayService:
         for task in periodic:
             task.cancel()
         self._driver.close_connections()
+        self._watcher.close()
         self._turn.end()
         self._each_second()
         self._spool.close()

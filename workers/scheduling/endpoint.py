@@ -147,6 +147,16 @@ class EndpointModel:
 
     # events
 
+    def adapt(self, spec: EndpointSpec) -> None:
+        """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
+        if spec.cost != self.cost:
+            self.full_factor = 1.0
+        self.cost = spec.cost
+        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
+        self.max_batched_tokens = spec.max_batched_tokens
+        self.max_sequences = spec.max_sequences
+        self.refresh()
+
     def reported(self, report: EngineReport) -> None:
         if self._report is not None and report.taken_at < self._report.taken_at:
             return

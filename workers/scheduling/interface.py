@@ -5,7 +5,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted", "cannot_meet_deadline"]
-CancelReason = Literal["workflow_deadline"]
+CancelReason = Literal["workflow_deadline", "workflow_budget"]
 
 
 class SchedulerConfig(Struct, frozen=True, kw_only=True):

@@ -130,18 +130,21 @@ class Scheduler:
         now: float,
         *,
         is_draining: bool,
-        spec: EndpointSpec = DEFAULT_SPEC,
+        spec: EndpointSpec | None = None,
     ) -> list[Command]:
-        """A new endpoint, or a change of a known one. What runs on it is left alone."""
+        """A new endpoint, or a change of a known one. What runs on it is left alone; without a spec so is its model."""
         pool = self._pool_of(version_id, now)
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            endpoint = EndpointModel(endpoint_id, version_id, pool.fleet.free_number(), max_running, spec)
+            number = pool.fleet.free_number()
+            endpoint = EndpointModel(endpoint_id, version_id, number, max_running, spec or DEFAULT_SPEC)
             self._endpoints[endpoint_id] = endpoint
             endpoint.is_draining = is_draining
             pool.add_endpoint(endpoint, now)
         endpoint.max_running = max_running
         endpoint.is_draining = is_draining
+        if spec is not None:
+            endpoint.adapt(spec)
         return self._after(endpoint, now)
 
     def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]:

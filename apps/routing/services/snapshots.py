@@ -65,7 +65,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         tenants=[
             contract.TenantPolicy(
                 tenant_id=str(policy.tenant_id),
-                name=policy.tenant.name,
+                name=policy.tenant.full_name,
                 service_class=policy.service_class.name,
                 slo_profile=policy.slo_profile.name,
                 weight=policy.weight,
@@ -77,6 +77,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         versions=_versions(now),
         routes=[_route_of(route) for route in list_routes().order_by("public_name")],
         cors_origins=origins_of(settings.WEB_URL),
+        trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
     )
 
 
@@ -88,6 +89,8 @@ def _grant_of(key: APIKey) -> contract.KeyGrant:
         user_id=str(key.owner_id or ""),
         expires_at=key.expires_at.timestamp() if key.expires_at else None,
         models=sorted(key.allowed_models),
+        paths=key.allowed_paths,
+        networks=key.allowed_networks,
     )
 
 

@@ -15,7 +15,7 @@ from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError, NotAllowedError
 from apps.registry.selectors import name_versions
 from apps.tenants.policies import has_every_tenant
-from apps.tenants.selectors import get_tenant, name_keys, name_tenants, name_users
+from apps.tenants.selectors import list_tenant_ids_under, name_keys, name_tenants, name_users
 from apps.usage.models import UsageHour, UsageRecord
 from apps.usage.policies import fits_hours
 
@@ -98,7 +98,7 @@ def scope_for(
 
 def _tenants_of(actor: Actor, tenant_id: UUID | None) -> tuple[UUID, ...] | None:
     if tenant_id is not None:
-        return (get_tenant(actor=actor, tenant_id=tenant_id).pk,)
+        return list_tenant_ids_under(actor=actor, tenant_id=tenant_id)
     if has_every_tenant(actor):
         return None
     if not actor.roles:

@@ -1,6 +1,6 @@
 import pytest
 
-from workers.engines.fake.model.costs import load_profiles
+from workers.engines.costs import load_profiles
 
 pytestmark = pytest.mark.unit
 
