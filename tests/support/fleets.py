@@ -1,8 +1,5 @@
 """Machines and replicas for tests of placement, described in a line."""
 
-import json
-from functools import lru_cache
-from pathlib import Path
 from random import Random
 from uuid import UUID
 
@@ -12,6 +9,10 @@ from apps.placement.policies.fleet import GPU, AcceleratorView, NodeView, Occupa
 GIB = 1024**3
 PRICES = {"L4": 0.8, "L40S": 1.8, "A100-80": 3.5, "H100": 4.5, "H200": 5.75}
 MEMORY_GIB = {"L4": 24, "L40S": 45, "A100-80": 80, "H100": 80, "H200": 141}
+
+
+def seeded(seed):
+    return Random(seed)  # noqa: S311 - cases, not secrets
 
 
 def gpu(index, model="H100", *, gib=None, island=0, numa=None, **facts):
@@ -91,10 +92,3 @@ def _random_shape(random):
     if random.random() < 0.2:
         shape["models"] = (random.choice(list(PRICES)), "H100")
     return shape
-
-
-@lru_cache(maxsize=1)
-def known_gpus():
-    """The machines that a double must be able to describe."""
-    path = Path(__file__).resolve().parents[1] / "data" / "gpus.json"
-    return json.loads(path.read_text())

@@ -15,12 +15,11 @@ def why(nodes, wanted):
 
 def test_every_gpu_says_in_numbers_why_it_does_not_do():
     gpus = (gpu(0, foreign_bytes=30 * GIB), gpu(1), gpu(2, is_healthy=False), gpu(3, "L4"))
+    needed = "70.0 GiB is needed"
     busy = node(1, *gpus, occupants=(occupant(1, "1", gib=20, is_exclusive=False),))
     assert why([busy], demand(gib=70, is_exclusive=False, models=("H100",))) == [
-        "n0001 0: 70.0 GiB is needed, "
-        "50.0 GiB of 80.0 GiB is free (0.0 GiB reserved by replicas, 30.0 GiB used by others)",
-        "n0001 1: 70.0 GiB is needed, "
-        "60.0 GiB of 80.0 GiB is free (20.0 GiB reserved by replicas, 0.0 GiB used by others)",
+        f"n0001 0: {needed}, 50.0 GiB of 80.0 GiB is free (0.0 GiB reserved by replicas, 30.0 GiB used by others)",
+        f"n0001 1: {needed}, 60.0 GiB of 80.0 GiB is free (20.0 GiB reserved by replicas, 0.0 GiB used by others)",
         "n0001 2: is not healthy",
         "n0001 3: is a L4, not H100",
         "n0001: 0 of the 1 gpus needed do",

@@ -1,11 +1,10 @@
-from random import Random
 from uuid import UUID
 
 import pytest
 
 from apps.placement.policies.fleet import CPU, MIG, AcceleratorView, SleepingEngine
 from apps.placement.policies.planning import make_plan
-from tests.support.fleets import GIB, box, demand, gpu, node, occupant
+from tests.support.fleets import GIB, box, demand, gpu, node, occupant, seeded
 
 pytestmark = pytest.mark.unit
 
@@ -168,7 +167,7 @@ def test_what_runs_is_not_moved_and_the_order_of_nodes_and_demands_changes_nothi
 
 def test_the_prices_of_the_parts_add_up_to_the_plans():
     nodes = [box(1), box(2, "L4")]
-    plan = make_plan(nodes, [demand(i, deployment=i, gib=20) for i in range(1, 20)], rounds=50, random=Random(1))
+    plan = make_plan(nodes, [demand(i, deployment=i, gib=20) for i in range(1, 20)], rounds=50, random=seeded(1))
     assert plan.cost_usd_per_h == pytest.approx(
         sum(each.usd_per_h for each in plan.assignments) + 1000 * len(plan.unplaced)
     )
@@ -176,11 +175,11 @@ def test_the_prices_of_the_parts_add_up_to_the_plans():
 
 
 def test_improving_never_makes_a_plan_dearer():
-    random = Random(5)
+    random = seeded(5)
     nodes = [box(i, random.choice(["H100", "L4"]), count=2) for i in range(1, 5)]
     demands = [demand(i, deployment=i // 2, gib=random.choice([10, 20, 60])) for i in range(1, 9)]
     assert (
-        make_plan(nodes, demands, rounds=200, random=Random(1)).cost_usd_per_h
+        make_plan(nodes, demands, rounds=200, random=seeded(1)).cost_usd_per_h
         <= make_plan(nodes, demands).cost_usd_per_h
     )
 

@@ -1,11 +1,9 @@
-from random import Random
-
 import pytest
 
 from apps.placement.policies.demand import Stage
 from apps.placement.policies.fleet import Occupant
 from apps.placement.policies.repacking import Running, propose_moves
-from tests.support.fleets import box, demand
+from tests.support.fleets import box, demand, seeded
 
 pytestmark = pytest.mark.unit
 
@@ -30,7 +28,7 @@ def shares(*numbers, **facts):
 
 
 def proposed(nodes, running_ones):
-    return propose_moves(nodes, running_ones, rounds=200, random=Random(1))
+    return propose_moves(nodes, running_ones, rounds=200, random=seeded(1))
 
 
 def test_two_half_empty_gpus_become_one():
