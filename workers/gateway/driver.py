@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
 from workers.engines.interface import EngineReading
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flows import Flows
-from workers.gateway.metering import NOTHING, Used, cost_pico_usd
 from workers.gateway.pace import Work
 from workers.gateway.trails import Trail, Trails
 from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, EngineReport, Migrate, Reject
+from workers.scheduling.interface import Cancel, Command, Dispatch, EngineReport, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -169,7 +169,8 @@ class Driver:
         self._carry_out(self._scheduler.request_withdrawn(request_id, now))
         self._spend(flight, used)
 
-    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING) -> None:
+    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING, generated_tokens: int = 0) -> None:
+        """`generated_tokens` have gone out and can be continued from."""
         now = self._monotonic()
         flight = self._scheduled[request_id]
         if may_retry:
@@ -178,7 +179,9 @@ class Driver:
         else:
             del self._scheduled[request_id]
             self._close(flight, "failed", now)
-        self._carry_out(self._scheduler.request_failed(request_id, now, may_retry=may_retry))
+        self._carry_out(
+            self._scheduler.request_failed(request_id, now, may_retry=may_retry, generated_tokens=generated_tokens)
+        )
         self._spend(flight, used)
 
     # -- time
@@ -189,7 +192,7 @@ class Driver:
 
     def _arm(self) -> None:
         """Sees to it that the scheduler is asked again when it wants to be."""
-        if self._call_later is None or not self._scheduler.queued_total():
+        if self._call_later is None:
             return
         deadline = self._scheduler.next_deadline()
         if deadline is None or (self._timer is not None and self._timer_at <= deadline + TIMER_GRAIN_S):
@@ -217,6 +220,8 @@ class Driver:
             running=reading.running_requests or 0,
             waiting=reading.waiting_requests or 0,
             kv_usage=reading.kv_used_ratio,
+            steps_total=reading.steps_total,
+            tokens_total=reading.generated_tokens_total,
         )
         self._carry_out(self._scheduler.endpoint_reported(endpoint_id, report, self._monotonic()))
 
@@ -327,11 +332,13 @@ class Driver:
             flight.owner.refused(command)
         elif isinstance(command, Cancel):
             self._cancel(command)
+        elif isinstance(command, Suspect):
+            self._fail_over(command)
         else:
             self._send(command, now)
 
     def _send(self, command: Dispatch | Migrate, now: float) -> None:
-        # Migrate comes only to a driver that reports generated tokens with a failure; this one does not.
+        # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
         engine = self._engines[command.endpoint_id]
         what = "migrated" if isinstance(command, Migrate) else "sent"
@@ -345,6 +352,12 @@ class Driver:
         if flight is not None:
             flight.trail.add("cancelled", self._monotonic(), cancel.reason)
             flight.owner.cancelled(cancel)
+
+    def _fail_over(self, suspect: Suspect) -> None:
+        for request_id in suspect.request_ids:
+            flight = self._scheduled.get(request_id)
+            if flight is not None:
+                flight.owner.engine_stalled()
 
     def _note_decisions(self) -> None:
         for decision in self._scheduler.take_decisions():

@@ -58,6 +58,7 @@ class Engine(Struct, eq=False):
             cost=self._cost(kv_tokens),
             max_batched_tokens=shape.max_batched_tokens or DEFAULT_SPEC.max_batched_tokens,
             max_sequences=shape.max_sequences or self.endpoint.max_running_requests,
+            is_speed_known=self.is_paced,
         )
 
     def _cost(self, kv_tokens: int | None) -> StepCost:

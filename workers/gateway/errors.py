@@ -2,6 +2,8 @@
 
 import msgspec
 
+from workers.scheduling.interface import RejectCode
+
 
 class GatewayError(Exception):
     """Becomes the answer to the request it is raised for."""
@@ -154,3 +156,14 @@ def engine_died() -> GatewayError:
 
 def engine_timed_out() -> GatewayError:
     return GatewayError(504, "engine_timed_out", "The engine made no progress for too long; send the request again.")
+
+
+def of_reject(code: RejectCode, retry_after_s: int | None) -> GatewayError:
+    """What the scheduler's refusal is to a client."""
+    if code == "queue_full":
+        return queue_full(retry_after_s)
+    if code == "no_endpoint":
+        return no_endpoint(retry_after_s)
+    if code == "cannot_meet_deadline":
+        return cannot_meet_deadline(retry_after_s)
+    return engine_unavailable()

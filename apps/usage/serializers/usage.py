@@ -6,11 +6,18 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.usage.models import PriceEntry, UsageRecord
+from apps.usage.models import UsageRecord
 from apps.usage.selectors.reports import GROUPS
 
 DEFAULT_DAYS = 30
-BIGGEST_PRICE = 10**15
+RECORD_FIELDS = (
+    "record_id", "arrived_at", "received_at", "request_id", "gateway_id", "boot_id", "sequence", "tenant_id", "user_id",
+    "key_id", "end_user", "workflow_id", "path", "public_model", "version_id", "deployment_id", "replica_id", "node_id",
+    "service_class", "is_stream", "status", "outcome", "error_code", "usage_source", "input_tokens",
+    "cached_input_tokens", "output_tokens", "reasoning_tokens", "wasted_tokens", "queue_ms", "ttft_ms", "total_ms",
+    "engine_ms", "cost_usd", "gateway_cost_usd", "wasted_usd", "is_unpriced", "is_cost_mismatch", "rerating",
+    "attempts", "tags",
+)  # fmt: skip
 
 
 @extend_schema_field(OpenApiTypes.STR)
@@ -33,7 +40,11 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
     tenant = serializers.UUIDField(required=False, default=None)
     user = serializers.UUIDField(required=False, default=None)
     key = serializers.UUIDField(required=False, default=None)
+    version = serializers.UUIDField(required=False, default=None)
     model = serializers.CharField(required=False, default="", max_length=200)
+    end_user = serializers.CharField(required=False, default="", max_length=256)
+    workflow = serializers.CharField(required=False, default="", max_length=128)
+    outcome = serializers.CharField(required=False, default="", max_length=20)
     zone = ZoneField(required=False, default=ZoneInfo("UTC"))
     start = serializers.CharField(required=False, max_length=40)
     end = serializers.CharField(required=False, max_length=40)
@@ -73,28 +84,28 @@ def default_range(now: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
 class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
     class Meta:
         model = UsageRecord
-        fields = [
-            "record_id", "arrived_at", "request_id", "gateway_id", "boot_id", "sequence", "tenant_id", "user_id",
-            "key_id", "end_user", "path", "public_model", "version_id", "deployment_id", "replica_id", "node_id",
-            "service_class", "is_stream", "status", "outcome", "error_code", "usage_source", "input_tokens",
-            "cached_input_tokens", "output_tokens", "reasoning_tokens", "queue_ms", "ttft_ms", "total_ms", "cost_usd",
-            "is_cost_mismatch", "attempts", "tags", "workflow_id", "wasted_tokens", "engine_ms",
-        ]  # fmt: skip
+        fields = RECORD_FIELDS
 
 
 class UsageTotalsSerializer(serializers.Serializer[Any]):
     request_count = serializers.IntegerField()
     unsuccessful_count = serializers.IntegerField()
+    unpriced_count = serializers.IntegerField()
     input_tokens = serializers.IntegerField()
     cached_input_tokens = serializers.IntegerField()
     output_tokens = serializers.IntegerField()
+    reasoning_tokens = serializers.IntegerField()
+    wasted_tokens = serializers.IntegerField()
     cost_usd = serializers.DecimalField(max_digits=30, decimal_places=12)
+    wasted_usd = serializers.DecimalField(max_digits=30, decimal_places=12)
 
 
 class UsageRowSerializer(UsageTotalsSerializer):
     day = serializers.DateField(allow_null=True)
-    ids = serializers.DictField(child=serializers.CharField())
-    names = serializers.DictField(child=serializers.CharField())
+    hour = serializers.CharField(allow_null=True, help_text="begins at, with the zone's offset")
+    month = serializers.DateField(allow_null=True)
+    ids = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    names = serializers.DictField(child=serializers.CharField(allow_blank=True))
 
 
 class UsageReportSerializer(serializers.Serializer[Any]):
@@ -104,24 +115,3 @@ class UsageReportSerializer(serializers.Serializer[Any]):
     group_by = serializers.ListField(child=serializers.CharField())
     rows = UsageRowSerializer(many=True)
     totals = UsageTotalsSerializer()
-
-
-class PriceSerializer(serializers.ModelSerializer[PriceEntry]):
-    version = serializers.CharField(source="version.__str__")
-
-    class Meta:
-        model = PriceEntry
-        fields = [
-            "id", "version_id", "version", "effective_from", "input_pico_usd", "cached_input_pico_usd",
-            "output_pico_usd",
-        ]  # fmt: skip
-
-
-class NewPriceSerializer(serializers.Serializer[Any]):
-    """In picodollars (1e-12 USD) per token: 150000 is 0.15 USD per million tokens."""
-
-    version_id = serializers.UUIDField()
-    effective_from = serializers.DateTimeField(required=False)
-    input_pico_usd = serializers.IntegerField(min_value=0, max_value=BIGGEST_PRICE)
-    cached_input_pico_usd = serializers.IntegerField(min_value=0, max_value=BIGGEST_PRICE)
-    output_pico_usd = serializers.IntegerField(min_value=0, max_value=BIGGEST_PRICE)

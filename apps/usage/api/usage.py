@@ -1,29 +1,21 @@
-from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
-from django.http import StreamingHttpResponse
+from django.http import FileResponse, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.common.csv_text import csv_lines
 from apps.common.pagination import NewestRecordsFirst
 from apps.common.parsing import parsed
-from apps.registry.selectors import get_version
 from apps.tenants.access import ActorView
 from apps.tenants.matrix import Permission
-from apps.tenants.policies import may_set_prices
-from apps.usage import serializers
-from apps.usage.selectors.prices import list_prices
+from apps.usage.api.files import CHUNK_ROWS, csv_answer, parquet_answer
 from apps.usage.selectors.records import list_records
-from apps.usage.selectors.reports import UsageScope, UsageTotals, report_usage, scope_for, sum_usage
-from apps.usage.services.prices import set_price
-from workers.contracts.snapshot import Price
-
-SUMS = tuple(asdict(UsageTotals()))
-CSV_CHUNK_ROWS = 2000
+from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
+from apps.usage.selectors.sums import UsageScope
+from apps.usage.selectors.tables import records_table, report_table
+from apps.usage.serializers import usage as serializers
 
 
 class UsageView(ActorView):
@@ -38,7 +30,11 @@ class UsageView(ActorView):
             tenant_id=query["tenant"],
             user_id=query["user"],
             key_id=query["key"],
+            version_id=query["version"],
             public_model=query["model"],
+            end_user=query["end_user"],
+            workflow_id=query["workflow"],
+            outcome=query["outcome"],
         )
 
 
@@ -57,9 +53,18 @@ class RecordsCSVView(UsageView):
     @extend_schema(parameters=[serializers.UsageQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.UsageQuerySerializer, request.query_params)
-        header = serializers.UsageRecordSerializer.Meta.fields
-        records = list_records(scope=self.scope(query)).values_list(*header).iterator(chunk_size=CSV_CHUNK_ROWS)
-        return csv_answer("usage-records.csv", header, records)
+        records = list_records(scope=self.scope(query)).values_list(*serializers.RECORD_FIELDS)
+        return csv_answer("usage-records.csv", serializers.RECORD_FIELDS, records.iterator(chunk_size=CHUNK_ROWS))
+
+
+class RecordsParquetView(UsageView):
+    @extend_schema(
+        parameters=[serializers.UsageQuerySerializer],
+        responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request) -> FileResponse:
+        query = parsed(serializers.UsageQuerySerializer, request.query_params)
+        return parquet_answer("usage-records.parquet", records_table(scope=self.scope(query)))
 
 
 class ReportView(UsageView):
@@ -82,37 +87,16 @@ class ReportCSVView(UsageView):
     @extend_schema(parameters=[serializers.ReportQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
-        rows = report_usage(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
-        named = [group for group in query["group_by"] if group != "day"]
-        header = ["day", *named, *(f"{group}_id" for group in named), *SUMS]
-        lines = (
-            [row.day, *(row.names[g] for g in named), *(row.ids[g] for g in named), *(getattr(row, s) for s in SUMS)]
-            for row in rows
-        )
-        return csv_answer("usage-report.csv", header, lines)
+        table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
+        return csv_answer("usage-report.csv", table.names, table.rows())
 
 
-class PricesView(ActorView):
-    rules = {"*": Permission.SET_PRICES}
-
-    @extend_schema(responses=serializers.PriceSerializer(many=True))
-    def get(self, request: Request) -> Response:  # noqa: ARG002
-        self.require(may_set_prices(self.actor))
-        return self.paged(list_prices(), serializers.PriceSerializer)
-
-    @extend_schema(request=serializers.NewPriceSerializer, responses={201: serializers.PriceSerializer})
-    def post(self, request: Request) -> Response:
-        self.require(may_set_prices(self.actor))
-        new = parsed(serializers.NewPriceSerializer, request.data)
-        version = get_version(new.pop("version_id"))
-        effective_from = new.pop("effective_from", self.now)
-        entry = set_price(
-            actor=self.actor, version=version, price=Price(**new), effective_from=effective_from, now=self.now
-        )
-        return Response(serializers.PriceSerializer(entry).data, status=201)
-
-
-def csv_answer(name: str, header: list[str], rows: Iterable[Any]) -> StreamingHttpResponse:
-    answer = StreamingHttpResponse(csv_lines(header, rows), content_type="text/csv; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="{name}"'
-    return answer
+class ReportParquetView(UsageView):
+    @extend_schema(
+        parameters=[serializers.ReportQuerySerializer],
+        responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request) -> FileResponse:
+        query = parsed(serializers.ReportQuerySerializer, request.query_params)
+        table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
+        return parquet_answer("usage-report.parquet", table)

@@ -1,14 +1,9 @@
-"""What makes a record storable, what it should have cost, and which sums may come from the rollup. Pure."""
+"""What makes a record storable. Pure."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
-from workers.contracts.snapshot import Price
 from workers.contracts.usage import UsageRecord
 
 BIGGEST_BIGINT = 2**63 - 1
@@ -16,12 +11,28 @@ BIGGEST_SMALLINT = 2**15 - 1
 EARLIEST_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
 LATEST_S = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
 SUM_LIMIT = 10**15  # so that a year of the largest records still fits a bigint
+LATE_DAYS = 7  # a record is welcome for so long, whatever is kept
+EARLY_DAYS = 7  # a clock may be wrong; days are made ahead for as long
 
 
-def problem_of(record: UsageRecord) -> str | None:
-    """Why the record cannot be a row, or None."""
-    checks = (_id_problem, _time_problem, _count_problem, _token_problem)
-    return next((problem for check in checks if (problem := check(record))), None)
+def problem_of(record: UsageRecord, *, kept_from: datetime | None = None, until: datetime | None = None) -> str | None:
+    """Why the record cannot be a row, or None. Days before `kept_from` are dropped, those after `until` not made."""
+    checks = (_id_problem, _time_problem, _count_problem, _token_problem, _outcome_problem)
+    problem = next((problem for check in checks if (problem := check(record))), None)
+    if problem is not None:
+        return problem
+    if kept_from is not None and record.arrived_at < kept_from.timestamp():
+        return "came after the records of its day were dropped"
+    is_early = until is not None and record.arrived_at > until.timestamp()
+    return f"arrived_at is more than {EARLY_DAYS} days ahead" if is_early else None
+
+
+def oldest_kept(now: datetime, keep_days: int) -> datetime | None:
+    """The first moment of which records are kept; None keeps them for good."""
+    if keep_days <= 0:
+        return None
+    first = now - timedelta(days=max(keep_days, LATE_DAYS + 1))
+    return first.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _id_problem(record: UsageRecord) -> str | None:
@@ -65,38 +76,12 @@ def as_uuid(text: str) -> UUID | None:
         return None
 
 
-def cost_pico_usd(record: UsageRecord, price: Price) -> int:
-    fresh_tokens = record.input_tokens - record.cached_input_tokens
-    return (
-        fresh_tokens * price.input_pico_usd
-        + record.cached_input_tokens * price.cached_input_pico_usd
-        + record.output_tokens * price.output_pico_usd
-    )
-
-
-def usd_from_pico(pico_usd: int) -> Decimal:
-    return Decimal(pico_usd).scaleb(-12)
-
-
-@dataclass(frozen=True)
-class DatedPrice:
-    effective_from: datetime
-    price: Price
-
-
-def price_at(prices: Sequence[DatedPrice], at: datetime) -> Price:
-    """`prices` are newest first; before the first of them nothing was charged."""
-    return next((dated.price for dated in prices if dated.effective_from <= at), Price())
-
-
-def fits_hours(start: datetime, end: datetime, zone: ZoneInfo | None) -> bool:
-    """True when the range, and each day of the zone within it, begins on a full UTC hour: then hours add up to it."""
-    edges = [start, end]
-    if zone is not None:
-        days = (end - start).days + 2
-        edges += [_midnight(start.astimezone(zone) + timedelta(days=day)) for day in range(days)]
-    return all(edge.astimezone(UTC).time().replace(hour=0) == datetime.min.time() for edge in edges)
-
-
-def _midnight(local: datetime) -> datetime:
-    return local.replace(hour=0, minute=0, second=0, microsecond=0)
+def _outcome_problem(record: UsageRecord) -> str | None:
+    told = record.task_outcome
+    if told is None:
+        return None
+    if bool(told.request_id) == bool(told.workflow_id):
+        return "an outcome is of a request or of a workflow"
+    if told.value_pico_usd is not None and abs(told.value_pico_usd) > BIGGEST_BIGINT:
+        return "the value of the outcome is out of range"
+    return None if as_uuid(record.tenant_id) else "an outcome without a tenant"
