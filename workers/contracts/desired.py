@@ -10,7 +10,9 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
 
     `engine` is "vllm", "llamacpp" or "fake"; `source` is what the adapter loads (a path, a repo, a model name known to
     the adapter); `engine_args` are the adapter's own options, validated by it. `port` is fixed by the control plane.
-    `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use, None all.
+    `revision` is of a repository, `quantisation` what the engine shall do while loading, `lora_adapters` are sources by
+    name. `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use,
+    None all.
     `reserved_bytes` is what must be free on each before it starts.
     """
 
@@ -27,6 +29,10 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     max_running_requests: int = 64
     engine_args: dict[str, Any] = field(default_factory=dict)
     is_draining: bool = False
+    revision: str = ""
+    dtype: str = ""
+    quantisation: str = ""
+    lora_adapters: dict[str, str] = field(default_factory=dict)
     accelerators: list[str] = field(default_factory=list)
     memory_share: float | None = None
     reserved_bytes: int = 0
