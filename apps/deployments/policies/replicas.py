@@ -18,6 +18,7 @@ class ReplicaView:
     state: str
     is_draining: bool
     has_node: bool
+    is_lost: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,12 @@ class ReplicaPlan:
 
 
 def plan_replicas(*, wanted: int, replicas: Sequence[ReplicaView]) -> ReplicaPlan:
-    """Too many: those that serve least go first. A draining one goes once its engine has stopped or never was."""
+    """Too many: those that serve least go first. A draining one goes once its engine has stopped or never was.
+
+    One on a lost node is replaced and otherwise left alone: when its node is back, it counts again, and the best stay.
+    """
     gone = [r.replica_id for r in replicas if r.is_draining and (r.state == STOPPED or not r.has_node)]
-    active = sorted((r for r in replicas if not r.is_draining), key=_worth, reverse=True)
+    active = sorted((r for r in replicas if not r.is_draining and not r.is_lost), key=_worth, reverse=True)
     surplus = active[wanted:]
     return ReplicaPlan(
         create_count=max(0, wanted - len(active)),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.deployments.policies import ReplicaView, plan_replicas, spec_hash
+from apps.deployments.policies.replicas import ReplicaView, plan_replicas, spec_hash
 
 pytestmark = pytest.mark.unit
 
@@ -67,3 +67,15 @@ def test_afterwards_exactly_the_wanted_number_is_active(wanted, facts):
 def test_a_spec_hash_changes_with_any_part_and_not_with_their_order():
     assert spec_hash({"a": 1, "b": 2}) == spec_hash({"b": 2, "a": 1})
     assert spec_hash({"a": 1, "b": 2}) != spec_hash({"a": 1, "b": 3})
+
+
+def test_one_on_a_lost_node_is_replaced_but_neither_drained_nor_forgotten():
+    lost = ReplicaView(replica_id=UUID(int=1), state="unknown", is_draining=False, has_node=True, is_lost=True)
+    plan = plan_replicas(wanted=1, replicas=[lost])
+    assert (plan.create_count, plan.drain, plan.remove) == (1, [], [])
+    assert plan_replicas(wanted=1, replicas=[lost, view(2)]).drain == []
+
+
+def test_a_node_that_is_back_has_its_replicas_again_and_the_one_that_waits_for_a_place_goes():
+    plan = plan_replicas(wanted=1, replicas=[view(1), view(2, "pending", has_node=False)])
+    assert (plan.drain, plan.remove) == ([], ids(2))
