@@ -21,6 +21,7 @@ from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.journal import Journal
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.server import ClientConnection
@@ -69,6 +70,7 @@ class PythonPath:
         self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None)
         metrics = RequestMetrics()
         connections = Connections()
+        limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
@@ -77,10 +79,12 @@ class PythonPath:
             unix_time=time.time,
             randomness=randomness,
             observers=[metrics.observe],
+            settled=limits.settled,
         )
         surface = Surface(
             driver=driver,
             meter=meter,
+            limits=limits,
             journal=journal,
             connections=connections,
             monotonic=time.monotonic,
@@ -95,7 +99,7 @@ class PythonPath:
         self.client.connection_made(cast("Any", self.client_side))
         self.engine: UpstreamConnection | None = None
         self.engine_side = SilentTransport()
-        for engine in driver._engines.values():  # noqa: SLF001 - there is no other way to put a connection in
+        for engine in driver.engines:
             self._connect(engine.pool)
 
     def _connect(self, pool: EnginePool) -> None:

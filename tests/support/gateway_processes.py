@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tests.support.fake_engines import free_port, wait_for_port
+from workers.contracts.layout import HANDOVER_SOCKET
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
@@ -40,10 +42,20 @@ def gateway_process(
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)
+        _wait_for(directory / "spool" / HANDOVER_SOCKET, process)
         yield process
     finally:
         process.kill()
         process.wait(10)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
+    """It serves by then: the socket comes last."""
+    deadline = time.monotonic() + timeout_s
+    while not path.exists():
+        assert process.poll() is None, "the gateway has ended"
+        assert time.monotonic() < deadline, f"there is no {path.name}"
+        time.sleep(0.01)
 
 
 def spooled(directory: Path) -> list[UsageRecord]:

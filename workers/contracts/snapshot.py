@@ -7,6 +7,7 @@ shows one, and `python -m workers.contracts.example` writes one.
 from msgspec import Struct, field
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.limits import TenantLimits
 
 SCHEMA_VERSION = 1
 
@@ -108,7 +109,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
     the CIDR ranges whose X-Forwarded-For says who the client is. From `media_hosts` engines may fetch what a prompt
     points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
-    request itself.
+    request itself. A tenant that `limits` leaves out has none.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -124,3 +125,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     cors_origins: list[str] = field(default_factory=list)
     trusted_proxies: list[str] = field(default_factory=list)
     media_hosts: list[str] = field(default_factory=list)
+    limits: list[TenantLimits] = field(default_factory=list)

@@ -14,11 +14,12 @@ import uvloop
 
 from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
-from workers.gateway.admin import start_admin
+from workers.gateway.admin import Pages, start_admin
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, bind, offer, take_over
 from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.tracing.assembly import config_from_environment
 
 
 def main() -> None:
@@ -42,6 +43,11 @@ def _parse() -> argparse.Namespace:
         help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
     )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
+    parser.add_argument(
+        "--valkey-url",
+        default=os.environ.get("TOKENYARD_VALKEY_URL", ""),
+        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
+    )
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--handover-grace-s", type=float, default=900.0, help="the same after a successor took over")
     parser.add_argument(
@@ -70,9 +76,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     listening = (take_over(path) if arguments.take_over else None) or bind(
         arguments.host, arguments.port, arguments.admin_port
     )
-    admin = start_admin(
-        listening.admin, lambda: service.report, service.metrics, lambda: time.monotonic() - service.beat_at
-    )
+    admin = start_admin(listening.admin, _pages(service))
     offering: list[asyncio.Task[None]] = []
 
     def now_listens() -> None:
@@ -85,6 +89,15 @@ async def _serve(arguments: argparse.Namespace) -> None:
         for task in offering:
             task.cancel()
         admin.shutdown()
+
+
+def _pages(service: GatewayService) -> Pages:
+    return Pages(
+        read_report=lambda: service.report,
+        metrics=service.metrics,
+        explain=service.explain,
+        seconds_since_beat=lambda: time.monotonic() - service.beat_at,
+    )
 
 
 async def _offer(path: Path, listening: Listening, admin: ThreadingHTTPServer, succeeded: asyncio.Event) -> None:
@@ -115,7 +128,9 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
+        tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
+        valkey_url=arguments.valkey_url,
         grace_s=arguments.grace_s,
         handover_grace_s=arguments.handover_grace_s,
         max_connections=arguments.max_connections,

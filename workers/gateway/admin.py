@@ -5,48 +5,81 @@ import socket
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import unquote
 
+import msgspec
+
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway.exposition import CONTENT_TYPE, render
 from workers.gateway.metrics import RequestMetrics
 
 _PROBE_TIMEOUT_S = 5
 _JSON = "application/json"
-
-
+_DECISION = "/decisions/"
 # The loop beats four times a second: after so long without, it is stuck and not busy.
 STUCK_AFTER_S = 10.0
 
 
-def start_admin(
-    listening: socket.socket,
-    read_report: Callable[[], GatewayReport],
-    metrics: RequestMetrics,
-    seconds_since_beat: Callable[[], float],
-) -> ThreadingHTTPServer:
-    """Serves until `shutdown()`. `read_report` returns the report of the last second."""
+class Pages:
+    """What is shown. `read_report` returns the report of the last second, `explain` what a request met."""
 
-    def is_stuck() -> bool:
-        return seconds_since_beat() > STUCK_AFTER_S
+    def __init__(
+        self,
+        read_report: Callable[[], GatewayReport],
+        metrics: RequestMetrics,
+        explain: Callable[[str], RequestDecision | None],
+        seconds_since_beat: Callable[[], float],
+    ) -> None:
+        self._read_report = read_report
+        self._metrics = metrics
+        self._explain = explain
+        self._seconds_since_beat = seconds_since_beat
+        self._pages = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics_page,
+            "/report": self._report,
+        }
 
-    def healthz(report: GatewayReport) -> tuple[int, str, str]:
-        status = "stuck" if is_stuck() else "alive"
-        return 503 if is_stuck() else 200, _JSON, json.dumps({"status": status, "boot_id": report.boot_id})
+    def answer(self, path: str) -> tuple[int, str, str]:
+        """Status, content type and body."""
+        if path.startswith(_DECISION):
+            return _decision(self._explain(unquote(path.removeprefix(_DECISION))))
+        page = self._pages.get(path)
+        return page() if page else (404, "text/plain", f"try {' '.join(self._pages)} {_DECISION}ID\n")
 
-    def readyz(report: GatewayReport) -> tuple[int, str, str]:
-        reasons = reasons_not_ready(report) + (["the event loop is stuck"] if is_stuck() else [])
+    @property
+    def _is_stuck(self) -> bool:
+        return self._seconds_since_beat() > STUCK_AFTER_S
+
+    def _healthz(self) -> tuple[int, str, str]:
+        boot_id = self._read_report().boot_id
+        if self._is_stuck:
+            return 503, _JSON, json.dumps({"status": "stuck", "boot_id": boot_id})
+        return 200, _JSON, json.dumps({"status": "alive", "boot_id": boot_id})
+
+    def _readyz(self) -> tuple[int, str, str]:
+        reasons = reasons_not_ready(self._read_report())
+        if self._is_stuck:
+            reasons.append("the event loop is stuck")
         return 503 if reasons else 200, _JSON, json.dumps({"ready": not reasons, "reasons": reasons})
 
-    def metrics_page(report: GatewayReport) -> tuple[int, str, str]:
-        return 200, CONTENT_TYPE, render(report, metrics)
+    def _metrics_page(self) -> tuple[int, str, str]:
+        return 200, CONTENT_TYPE, render(self._read_report(), self._metrics)
+
+    def _report(self) -> tuple[int, str, str]:
+        return 200, _JSON, msgspec.json.encode(self._read_report()).decode()
+
+
+def start_admin(listening: socket.socket, pages: Pages) -> ThreadingHTTPServer:
+    """Serves until `shutdown()`."""
 
     class Probe(BaseHTTPRequestHandler):
         timeout = _PROBE_TIMEOUT_S
 
         def do_GET(self) -> None:
-            pages = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics_page, "/report": _report}
-            page = pages.get(self.path.partition("?")[0])
-            status, kind, body = page(read_report()) if page else (404, "text/plain", "try " + " ".join(pages) + "\n")
+            status, kind, body = pages.answer(self.path.partition("?")[0])
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body.encode())))
@@ -77,6 +110,7 @@ def reasons_not_ready(report: GatewayReport) -> list[str]:
     return reasons
 
 
-def _report(report: GatewayReport) -> tuple[int, str, str]:
-    fields = {name: getattr(report, name) for name in report.__struct_fields__}
-    return 200, _JSON, json.dumps(fields)
+def _decision(found: RequestDecision | None) -> tuple[int, str, str]:
+    if found is None:
+        return 404, "text/plain", "this gateway does not remember that request\n"
+    return 200, _JSON, msgspec.json.encode(found).decode()

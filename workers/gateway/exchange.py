@@ -94,6 +94,10 @@ class Exchange:
         self._awaits_first_token = True
         self.last_progress_at = owner.monotonic()
 
+    def note_arrival(self) -> None:
+        """For one that may have to wait before it begins."""
+        self._tally.note()
+
     def begin(self, terms: Terms) -> None:
         self._client.owner = self
         self._owner.exchanges.add(self)
@@ -127,12 +131,11 @@ class Exchange:
     def refused(self, reject: Reject) -> None:
         self._place.lose()
         is_failed = reject.code == "attempts_exhausted" or self._answer.head is not None
-        error = errors.engine_died() if self._answer.head else errors.of_reject(reject.code, reject.retry_after_s)
+        error = errors.engine_died() if self._answer.head is not None else errors.of_reject(reject)
         self._break_off(error, "failed" if is_failed else "refused", "withdrawn")
 
     def cancelled(self, cancel: Cancel) -> None:
-        is_budget = cancel.reason == "workflow_budget"
-        self.give_up(errors.workflow_budget() if is_budget else errors.workflow_deadline())
+        self.give_up(errors.workflow_ended(cancel.reason))
 
     def engine_stalled(self) -> None:
         """What is there must run elsewhere, as if the engine had broken off."""

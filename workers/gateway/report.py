@@ -1,6 +1,7 @@
 """What telemetry says of a gateway."""
 
 from workers.contracts.telemetry import GatewayReport
+from workers.gateway.beliefs import build_scheduler_report
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.metering import Meter
@@ -16,6 +17,7 @@ def build_report(
     snapshot_error: str,
     spool_error: str,
     is_stopping: bool,
+    now: float,
 ) -> GatewayReport:
     ttfts_ms = meter.ttfts_ms()
     class_names = directory.class_names if directory is not None else {}
@@ -40,6 +42,7 @@ def build_report(
         endpoints_up=sum(not endpoint.is_draining for endpoint in endpoints),
         endpoints_total=len(endpoints),
         is_stopping=is_stopping,
+        scheduler=build_scheduler_report(driver, now),
     )
 
 
