@@ -39,6 +39,8 @@ def gateway_process(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Ends with the block, by force if it must."""
     command = gateway_command(directory, snapshot, port, admin_port or free_port(), *options)
+    if "--take-over" not in options:
+        (directory / "spool" / HANDOVER_SOCKET).unlink(missing_ok=True)  # of one that was killed
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)

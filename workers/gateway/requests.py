@@ -97,7 +97,11 @@ class RequestReader:
         self._known: HeadBytes | None = None
         self._known_head: RequestHead | None = None
         self._message = b""
-        self._start_over()
+        self._chunks: ChunkedBody | None = None
+        self._left_bytes = 0
+        self._body: list[bytes] = []
+        self.body_bytes = 0
+        self.began_at: float | None = None
 
     def feed(self, data: bytes, now: float) -> None:
         """Raises RefusedRequestError; after that nothing more may be fed."""
@@ -201,11 +205,11 @@ class RequestReader:
 
     def _start_over(self) -> None:
         self._head = None
-        self._chunks: ChunkedBody | None = None
+        self._chunks = None
         self._left_bytes = 0
-        self._body: list[bytes] = []
+        self._body = []
         self.body_bytes = 0
-        self.began_at: float | None = None
+        self.began_at = None
 
 
 def read_head(raw: bytes) -> RequestHead:

@@ -32,7 +32,8 @@ from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
 

@@ -132,7 +132,7 @@ async def test_an_answer_that_the_client_has_begun_is_gone_on_with(tmp_path):
 
 async def test_an_engine_whose_core_dies_says_so_in_the_stream_and_the_client_does_not_hear_it(tmp_path):
     (broken, record), (unbroken, _) = await broken_and_unbroken(
-        tmp_path, CHAT, long_chat(), crash_after_tokens=9, crash_mode="engine_dead"
+        tmp_path, CHAT, long_chat(), crash_after_tokens=25, crash_mode="engine_dead"
     )
     assert (record.attempts, record.outcome) == (2, "completed")
     assert text_of(broken) == text_of(unbroken)

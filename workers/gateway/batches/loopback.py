@@ -7,7 +7,8 @@ import httptools
 from msgspec import Struct
 
 from workers.gateway.connections import Connections
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 from workers.gateway.turns import Turn
 
 Handle = Callable[[ClientConnection, HttpRequest], None]
