@@ -19,7 +19,8 @@ from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, make_node, make_tenant
 from tests.factories.usage import ARRIVED_AT_S, make_record
-from workers.contracts.limits import EVENTS_KEY, LimitEvent as Told
+from workers.contracts.limits import EVENTS_KEY
+from workers.contracts.limits import LimitEvent as Told
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.ledger import TTL_S
 from workers.gateway.limits.rulebook import TenantRules
