@@ -13,8 +13,8 @@ from apps.limits.services.raises import ask_for_raise
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
 from apps.telemetry.services.decisions import record_decisions
-from apps.tenants.models import APIKey, Membership
-from apps.tenants.services import create_key
+from apps.tenants.models import APIKey, Invitation, Membership
+from apps.tenants.services import create_key, invite
 from apps.usage.models import Budget, QuarantinedRecord, Rerating
 from apps.usage.services.budgets import create_budget
 from apps.usage.services.ingest import ingest_records
@@ -59,12 +59,15 @@ class Yard:
             "budget_id": self.budget.pk,
             "rerating_id": self.rerating.pk,
             "quarantined_id": self.quarantined.pk,
+            "invitation_id": Invitation.objects.get(tenant=self.people.tenant).pk,
+            "user_id": self.people.viewer.pk,
         }
 
 
 def make_yard():
     people = make_people()
     stable, canary = make_version("v1"), make_version("v2")
+    invite(actor=SYSTEM, tenant=people.tenant, email="guest@example.org", role="viewer", now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="notebook", owner_id=people.owner.pk, now=NOW)
     node, deployment = make_node(), make_deployment(stable)
     Replica.objects.create(
