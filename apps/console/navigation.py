@@ -6,6 +6,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from apps.common.actors import Actor
+from apps.tenants.policies import may_set_prices
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ OPERATOR = (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
             Item("s", "Routes", "route", "routes"),
+            Item("l", "Policy lab", "adjustments-horizontal", "lab"),
         ),
     ),
     Group(
@@ -55,6 +57,25 @@ OPERATOR = (
         ),
     ),
 )
+FINANCE = Group(
+    "Money",
+    (
+        Item("c", "Cost", "chart-bar", "cost"),
+        Item("b", "Budgets", "coin", "budgets"),
+        Item("l", "Price book", "books", "price_book"),
+        Item("n", "Re-rating", "refresh", "reratings"),
+        Item("e", "Statements", "file-invoice", "statements"),
+        Item("y", "Successful tasks", "circle-check", "outcomes"),
+        Item("x", "Exports", "download", "exports"),
+        Item("z", "Records", "receipt", "record_health"),
+    ),
+)
+OWN_MONEY = (
+    Item("b", "Budgets", "coin", "budgets"),
+    Item("e", "Statements", "file-invoice", "statements"),
+    Item("y", "Successful tasks", "circle-check", "outcomes"),
+    Item("x", "Exports", "download", "exports"),
+)
 BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
@@ -66,20 +87,27 @@ SPEND = Group(
     (
         Item("u", "Usage and cost", "coins", "usage"),
         Item("r", "Requests", "list-details", "requests"),
-        API_DOCS,
     ),
 )
 
 
 def groups_for(actor: Actor, *, tenants: list[tuple[UUID, str]], path: str) -> tuple[Group, ...]:
     """What the actor's rail shows; `tenants` are those it belongs to, `path` is the page it is on."""
-    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), SPEND)
-    return tuple(_placed(group, path) for group in groups)
+    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
+    money = (FINANCE,) if may_set_prices(actor) else ()
+    return tuple(_placed(group, path) for group in (*groups, *money))
+
+
+def _spend_of(actor: Actor) -> Group:
+    own = () if may_set_prices(actor) else OWN_MONEY
+    return replace(SPEND, items=(*SPEND.items, *own, API_DOCS))
 
 
 def home_of(actor: Actor) -> str:
     if actor.is_operator:
         return reverse("console:overview")
+    if actor.is_finance:
+        return reverse("console:cost")
     if actor.roles:
         return reverse("console:tenant_home", args=[min(actor.roles)])
     return reverse("console:usage")

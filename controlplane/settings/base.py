@@ -172,6 +172,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BEAT_SCHEDULE = {
     "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
+    "routing.run_experiments": {"task": "routing.run_experiments", "schedule": 10.0, "options": {"expires": 10}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
     "telemetry.forget_decisions": {

@@ -1,6 +1,8 @@
 """One of everything the console shows, and people who may see some of it."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment, Replica
@@ -10,8 +12,11 @@ from apps.routing.services.routes import create_route
 from apps.telemetry.services.decisions import record_decisions
 from apps.tenants.models import APIKey, Membership
 from apps.tenants.services import create_key
+from apps.usage.models import Budget, QuarantinedRecord, Rerating
+from apps.usage.services.budgets import create_budget
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
+from apps.usage.services.rerating import run_reratings, start_rerating
 from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_version
 from tests.factories.usage import decision_on, make_record
 from workers.contracts.usage import UsageRecord
@@ -25,6 +30,9 @@ class Yard:
     route: Route
     key: APIKey
     record: UsageRecord
+    budget: Budget
+    rerating: Rerating
+    quarantined: QuarantinedRecord
 
     @property
     def address_parts(self):
@@ -39,6 +47,9 @@ class Yard:
             "key_id": self.key.pk,
             "record_id": self.record.record_id,
             "request_id": self.record.request_id,
+            "budget_id": self.budget.pk,
+            "rerating_id": self.rerating.pk,
+            "quarantined_id": self.quarantined.pk,
         }
 
 
@@ -55,6 +66,13 @@ def make_yard():
         tenant_id=str(people.tenant.pk), key_id=str(key.pk), user_id=str(people.owner.pk), version_id=str(stable.pk)
     )
     make_partitions(now=NOW)
-    ingest_records(records=[record], node_id=node.pk, now=NOW)
+    ingest_records(records=[record], node_id=node.pk, now=NOW, undecodable=[b"{"])
     record_decisions(node_id=node.pk, decisions=[decision_on(record)], now=NOW)
-    return Yard(people, node, deployment, route, key, record)
+    return Yard(people, node, deployment, route, key, record, **_money(people))
+
+
+def _money(people):
+    budget = create_budget(actor=SYSTEM, name="monthly", tenant=people.tenant, amount_usd=Decimal(100), now=NOW)
+    rerating = start_rerating(actor=SYSTEM, start=NOW - timedelta(days=1), end=NOW, reason="a contract", now=NOW)
+    run_reratings(now=NOW)
+    return {"budget": budget, "rerating": rerating, "quarantined": QuarantinedRecord.objects.get()}

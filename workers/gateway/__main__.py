@@ -15,6 +15,7 @@ from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.tracing.assembly import config_from_environment
 
 
 def main() -> None:
@@ -78,6 +79,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
+        tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         grace_s=arguments.grace_s,
         engine_silence_s=arguments.engine_silence_s,

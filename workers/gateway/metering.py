@@ -97,9 +97,12 @@ class Meter:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
         if request.is_kept:
-            self.keepers.pop(request.record_id)(self._record(request, used, now, outcome, status, error_code))
-        else:
-            self._write(self._record(request, used, now, outcome, status, error_code, self._next_sequence()), now)
+            keep = self.keepers.pop(request.record_id)
+            keep(self._record(request, used, now, outcome=outcome, status=status, error_code=error_code))
+            return
+        sequence = self._next_sequence()
+        record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
+        self._write(record, now)
 
     def write_kept(self, record: UsageRecord) -> None:
         """As one of this process, whichever settled it."""
@@ -112,7 +115,7 @@ class Meter:
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
         now = self._monotonic()
-        record = self._record(request, NOTHING, now, "completed", 200, sequence=self._next_sequence())
+        record = self._record(request, NOTHING, now, self._next_sequence())
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def ttfts_ms(self) -> list[float]:
@@ -137,10 +140,11 @@ class Meter:
         request: Settlement,
         used: Used,
         now: float,
-        outcome: Outcome,
-        status: int,
-        error_code: str = "",
         sequence: int = 0,
+        *,
+        outcome: Outcome = "completed",
+        status: int = 200,
+        error_code: str = "",
     ) -> UsageRecord:
         """`sequence` comes with the writing."""
         self.identify(request)

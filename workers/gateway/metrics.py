@@ -75,6 +75,13 @@ class Series(Struct, eq=False, kw_only=True):
 _OUTCOME_SLOTS = {outcome: number * _STATUS_GROUPS for number, outcome in enumerate(OUTCOMES)}
 
 
+class SpanCounts(Struct):
+    """`dropped`: no collector took them, or too many waited for one."""
+
+    sent: int = 0
+    dropped: int = 0
+
+
 class RequestMetrics:
     """`in_flight` is (running, waiting) by model, as of the last second. Series are bounded: the rest share one."""
 
@@ -82,6 +89,7 @@ class RequestMetrics:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
         self.refused_unrecorded: dict[str, int] = {}
+        self.spans = SpanCounts()
 
     def observe(self, record: UsageRecord) -> None:
         key = (record.public_model, record.service_class, record.path)

@@ -33,6 +33,7 @@ from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
+from workers.gateway.tracing.assembly import Tracing, TracingConfig
 from workers.gateway.turns import Turn
 from workers.gateway.watching import EngineWatcher
 from workers.scheduling.interface import SchedulerConfig
@@ -49,9 +50,8 @@ SCHEDULER_TICK_S = 0.25
 class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
-    `engine_stall_s`: how long its own counters may stand still meanwhile.
-
-    `batches` is where files and batches are kept; without it there are none.
+    `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are kept;
+    without it there are none. Without `tracing` no spans are made.
     """
 
     host: str
@@ -61,6 +61,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     node_id: str
     report_file: Path | None = None
     batches: Path | None = None
+    tracing: TracingConfig | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
     stall_s: float = 60.0
@@ -91,13 +92,14 @@ class GatewayService:
         self._spool = Spool(config.spool, self.boot_id, self._journal)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
+        self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
         self._meter = Meter(
             self._turn,
             origin=origin,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
-            observers=(self.metrics.observe, *observers),
+            observers=(self.metrics.observe, *self._trace_observers(), *observers),
         )
         self._driver = Driver(
             Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
@@ -117,6 +119,7 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.report = self._build_report()
 
@@ -143,6 +146,8 @@ class GatewayService:
         ]
         if self._batches is not None:
             self._batches.start()
+        if self._tracing is not None:
+            self._tracing.exporter.start()
         await stop.wait()
         server.close()
         if self._batches is not None:
@@ -158,6 +163,8 @@ class GatewayService:
         self._each_second()
         self._spool.close()
         self._journal.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.exporter.stop)
 
     def explain(self, request_id: str) -> RequestDecision | None:
         """What is remembered of it: why it went where it went."""
@@ -230,6 +237,18 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    def _trace_observers(self) -> list[Callable[[UsageRecord], None]]:
+        return [self._tracing.tracer.observe] if self._tracing is not None else []
+
+    def _build_tracing(self, config: TracingConfig, randomness: random.Random) -> Tracing:
+        return Tracing(
+            config,
+            self.metrics.spans,
+            gateway_id=self._config.gateway_id,
+            monotonic=time.monotonic,
+            random_bits=randomness.getrandbits,
+        )
 
     def _build_batches(self, directory: Path, randomness: random.Random) -> Batches:
         return Batches(

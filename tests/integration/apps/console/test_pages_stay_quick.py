@@ -31,6 +31,13 @@ LISTS = (
     "usage",
     "requests",
     "audit",
+    "cost",
+    "outcomes",
+    "statements",
+    "exports",
+    "record_health",
+    "price_book",
+    "reratings",
     "palette",
 )
 

@@ -11,6 +11,7 @@ ACTORS = ("owner", "teammate", "viewer", "stranger", "operator", "finance")
 EVERYBODY = (200, 200, 200, 200, 200, 200)
 OPERATORS = (403, 403, 403, 403, 200, 403)
 OPERATORS_POST = (403, 403, 403, 403, 302, 403)
+FINANCE = (403, 403, 403, 403, 200, 200)
 THEIR_OWN = (200, 200, 200, 404, 200, 200)
 
 GET = {
@@ -37,9 +38,27 @@ GET = {
     "requests": EVERYBODY,
     "requests_newer": EVERYBODY,
     "record": THEIR_OWN,
+    "cost": FINANCE,
+    "outcomes": EVERYBODY,
+    "statements": EVERYBODY,
+    "exports": EVERYBODY,
+    "record_health": FINANCE,
+    "budgets": EVERYBODY,
+    "budget_new": (200, 403, 403, 200, 200, 200),
+    "budget": THEIR_OWN,
+    "price_book": FINANCE,
+    "price_new": FINANCE,
+    "discount_new": FINANCE,
+    "accelerator_price_new": FINANCE,
+    "reratings": FINANCE,
+    "rerating": FINANCE,
     "audit": OPERATORS,
 }
 POST = {
+    "budget_delete": ({}, (302, 403, 403, 404, 302, 302)),
+    "rerating_apply": ({}, (403, 403, 403, 403, 302, 302)),
+    "rerating_cancel": ({}, (403, 403, 403, 403, 302, 302)),
+    "quarantined_release": ({}, (403, 403, 403, 403, 400, 400)),
     "node_cordon": ({"is_cordoned": "1"}, OPERATORS_POST),
     "deployment_scale": ({"replica_count": "2"}, OPERATORS_POST),
     "member_add": (
