@@ -43,9 +43,10 @@ def parents_seen_by(engine):
 
 @asynccontextmanager
 async def traced_to_script(tmp_path, tracing):
-    async with scripted_engine(whole(b"{}")) as engine, running_gateway(
-        tmp_path, snapshot_for(("demo-chat", 100, [engine.port])), tracing=tracing
-    ) as gateway:
+    async with (
+        scripted_engine(whole(b"{}")) as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port])), tracing=tracing) as gateway,
+    ):
         yield engine, gateway
 
 
