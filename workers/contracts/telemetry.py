@@ -6,7 +6,12 @@ from workers.contracts.decisions import RequestDecision
 
 
 class ReplicaReport(Struct, frozen=True, kw_only=True):
-    """`state` is one of starting, warming, ready, degraded, draining, stopped, failed; `detail` says why in words."""
+    """`state` is a word of the lifecycle; `detail` says why in words.
+
+    placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
+    `memory_bytes` is what it was measured to use, over its accelerators.
+    `has_given_up`: it crashed too often, and is not started again until somebody asks.
+    """
 
     replica_id: str
     state: str
@@ -22,20 +27,42 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     prompt_tokens_total: int | None = None
     kv_capacity_tokens: int | None = None
     block_tokens: int | None = None
+    memory_bytes: int | None = None
+    has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
 
 
+class ForeignProcess(Struct, frozen=True, kw_only=True):
+    """A process on a GPU that is not an engine of ours. `name` is "" where the node may not see it."""
+
+    pid: int
+    name: str = ""
+    memory_bytes: int | None = None
+
+
 class AcceleratorReport(Struct, frozen=True, kw_only=True):
-    """`kind` is "gpu" or "cpu"; the CPU stands in where there is no GPU."""
+    """`kind` is "gpu", "mig" (a slice, `profile` says of what size) or "cpu", which stands in where there is no GPU.
+
+    `key` is what engines are told to use it by ("0", or a slice's UUID). GPUs of one `island` are joined by NVLink.
+    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing.
+    """
 
     index: int
     kind: str
     name: str
+    key: str = ""
+    profile: str = ""
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
+    foreign_bytes: int | None = None
+    foreign_processes: list[ForeignProcess] = field(default_factory=list)
     utilisation_ratio: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
+    island: int | None = None
+    numa: int | None = None
+    driver_version: str = ""
+    problem: str = ""
 
 
 class EndpointEstimate(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,11 @@ def _parse() -> argparse.Namespace:
         help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
     )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
+    parser.add_argument(
+        "--valkey-url",
+        default=os.environ.get("TOKENYARD_VALKEY_URL", ""),
+        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
+    )
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
     parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
@@ -81,6 +86,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
         tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
+        valkey_url=arguments.valkey_url,
         grace_s=arguments.grace_s,
         engine_silence_s=arguments.engine_silence_s,
     )

@@ -27,6 +27,8 @@ from workers.gateway.driver import Driver
 from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.journal import Journal
+from workers.gateway.limits.admission import Limits
+from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
@@ -52,6 +54,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are kept;
     without it there are none. Without `tracing` no spans are made.
+    `valkey_url` is where gateways share their limits; without it this one keeps its own.
     """
 
     host: str
@@ -60,6 +63,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     gateway_id: str
     node_id: str
     report_file: Path | None = None
+    valkey_url: str = ""
     batches: Path | None = None
     tracing: TracingConfig | None = None
     idle_s: float = 75.0
@@ -92,6 +96,7 @@ class GatewayService:
         self._spool = Spool(config.spool, self.boot_id, self._journal)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
+        self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
         self._meter = Meter(
             self._turn,
@@ -100,6 +105,7 @@ class GatewayService:
             unix_time=time.time,
             randomness=randomness,
             observers=(self.metrics.observe, *self._trace_observers(), *observers),
+            settled=self._limits.settled,
         )
         self._driver = Driver(
             Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
@@ -113,12 +119,14 @@ class GatewayService:
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
+            limits=self._limits,
             journal=self._journal,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self.metrics.limits = self._limits.figures
         self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.report = self._build_report()
@@ -130,6 +138,7 @@ class GatewayService:
         self._watch_files()
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
+        limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
             self._config.host,
@@ -143,6 +152,7 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(limits_link.run()),
         ]
         if self._batches is not None:
             self._batches.start()
@@ -159,6 +169,7 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        await limits_link.close()
         self._turn.end()
         self._each_second()
         self._spool.close()
@@ -195,6 +206,7 @@ class GatewayService:
         if snapshot is None:
             return
         self._surface.directory = Directory(snapshot, self._surface.directory)
+        self._limits.adopt(snapshot.limits)
         self._offer_endpoints()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
@@ -281,6 +293,7 @@ class GatewayService:
         self._surface.stop_reason = errors.shutting_down()
         for connection in list(self._connections):
             connection.close_when_idle()
+        self._limits.stop()
         for exchange in list(self._surface.exchanges):
             if exchange.is_waiting:
                 exchange.give_up(errors.shutting_down())

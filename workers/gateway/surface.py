@@ -14,6 +14,7 @@ from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway import errors
+from workers.gateway.applying import Candidate
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
 from workers.gateway.directory import Directory, Grant
@@ -24,6 +25,7 @@ from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
@@ -36,6 +38,10 @@ logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
 _MAX_REQUEST_ID = 128
+_RATE_HEADERS = [
+    f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
+]
+_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", *_RATE_HEADERS]).encode()
 
 
 class Asked(Struct, frozen=True, eq=False):
@@ -78,6 +84,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        limits: Limits,
         journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
@@ -86,6 +93,7 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.limits = limits
         self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
@@ -198,7 +206,14 @@ class Surface:
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
-        exchange.begin(terms)
+        rules = self.limits.rules.get(settlement.tenant_id)
+        if rules is None:
+            exchange.begin(terms)
+            return
+        candidate = Candidate(
+            client, self.meter, exchange, path, settlement, terms, own_headers, question.peek.output_limit
+        )
+        client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
 
     def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
@@ -315,7 +330,7 @@ class Surface:
         origin = request.header(b"origin")
         if not origin or self.directory is None or origin not in self.directory.cors_origins:
             return []
-        exposed = (b"access-control-expose-headers", b"x-request-id, retry-after, server-timing")
+        exposed = (b"access-control-expose-headers", _EXPOSED_HEADERS)
         return [(b"access-control-allow-origin", origin), (b"vary", b"Origin"), exposed]
 
 

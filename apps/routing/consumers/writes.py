@@ -8,8 +8,8 @@ from uuid import UUID
 import msgspec
 from django.db import Error as DatabaseError
 
-from apps.deployments.services import record_replica_reports
-from apps.fleet.services import record_accelerators, record_hello, record_seen
+from apps.deployments.services.replicas import record_replica_reports
+from apps.fleet.services.nodes import record_accelerators, record_hello, record_seen
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway

@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Replica
 from apps.fleet.models import Accelerator, Node
-from apps.fleet.services import join_node
-from apps.placement.services import reconcile
+from apps.fleet.services.nodes import join_node
+from apps.placement.services.loop import reconcile
 from apps.routing.models import GatewayState
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
