@@ -7,13 +7,16 @@ Without --policies: ours, and for each workload the peers that do best on it, wi
 
 import argparse
 import statistics
+import sys
 import time
 from pathlib import Path
 
 import msgspec
 
-from workers.simulator.lab import FLEET_SIZE, Lab
-from workers.simulator.report import Scores, score
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it can be run as a file
+
+from workers.simulator.lab import FLEET_SIZE, Lab  # noqa: E402
+from workers.simulator.report import Scores, score  # noqa: E402
 
 LOADS = {"W1": (1.0, 1.25, 1.5), "W2": (3.0, 4.5), "W3": (0.4,), "W4": (2.0,), "W5": (3.0,)}
 ROUTERS = (
