@@ -35,6 +35,7 @@ class Permission(StrEnum):
     MANAGE_TENANT = "tenant:write"
     SEE_AUDIT = "audit:read"
     SET_PRICES = "prices:write"
+    SET_BUDGETS = "budgets:write"
     OPERATE = "platform:write"
     MANAGE_USERS = "users:write"
 
@@ -54,6 +55,7 @@ MATRIX: dict[Permission, frozenset[Role]] = {
     Permission.MANAGE_TENANT: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
     Permission.SEE_AUDIT: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
     Permission.SET_PRICES: frozenset({*_PLATFORM, Role.FINANCE}),
+    Permission.SET_BUDGETS: frozenset({*_PLATFORM, Role.FINANCE, Role.TENANT_ADMIN}),
     Permission.OPERATE: frozenset(_PLATFORM),
     Permission.MANAGE_USERS: frozenset({Role.PLATFORM_ADMIN}),
 }

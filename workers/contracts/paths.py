@@ -18,5 +18,8 @@ CLIENT_PATHS = (
     "/detokenize",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
+    "/v1/files",
+    "/v1/batches",
     "/v1/models",
+    "/v1/outcomes",
 )

@@ -7,6 +7,7 @@ shows one, and `python -m workers.contracts.example` writes one.
 from msgspec import Struct, field
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.limits import TenantLimits
 
 SCHEMA_VERSION = 1
 
@@ -25,7 +26,10 @@ class SLOProfile(Struct, frozen=True, kw_only=True):
 
 
 class TenantPolicy(Struct, frozen=True, kw_only=True):
-    """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429."""
+    """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429.
+
+    `discounts_bp` are in basis points by model name; "" stands for every model without one of its own.
+    """
 
     tenant_id: str
     name: str
@@ -33,6 +37,7 @@ class TenantPolicy(Struct, frozen=True, kw_only=True):
     slo_profile: str
     weight: float = 1.0
     max_queued_requests: int = 1000
+    discounts_bp: dict[str, int] = field(default_factory=dict)
 
 
 class KeyGrant(Struct, frozen=True, kw_only=True):
@@ -53,15 +58,24 @@ class KeyGrant(Struct, frozen=True, kw_only=True):
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """In picodollars (1e-12 USD) per token, so that sums are exact integers: 0.15 USD per million tokens is 150_000."""
+    """In picodollars (1e-12 USD) per token, so that sums are exact integers: 0.15 USD per million tokens is 150_000.
+
+    `request_pico_usd` is for a request as such. `charged_e8` is the share that is charged, in units of 1e-8, for a
+    price after discounts. The formula is in workers/contracts/pricing.py.
+    """
 
     input_pico_usd: int = 0
     cached_input_pico_usd: int = 0
     output_pico_usd: int = 0
+    request_pico_usd: int = 0
+    charged_e8: int = 100_000_000
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed"."""
+    """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed".
+
+    `price` is before discounts; `batch_discount_bp` (basis points) is for the service class "batch".
+    """
 
     version_id: str
     model: str
@@ -71,6 +85,7 @@ class Version(Struct, frozen=True, kw_only=True):
     task: str = "generate"
     max_context_tokens: int | None = None
     price: Price = Price()
+    batch_discount_bp: int = 0
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True):
@@ -92,7 +107,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
     `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
-    the CIDR ranges whose X-Forwarded-For says who the client is.
+    the CIDR ranges whose X-Forwarded-For says who the client is. A tenant that `limits` leaves out has none.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -107,3 +122,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     endpoints: list[Endpoint] = field(default_factory=list)
     cors_origins: list[str] = field(default_factory=list)
     trusted_proxies: list[str] = field(default_factory=list)
+    limits: list[TenantLimits] = field(default_factory=list)

@@ -39,10 +39,10 @@ class Question(Struct, eq=False):
         """What an estimate of its tokens may go by; of sound and other files nothing is known."""
         return 0 if self.path.is_form else len(self.request.body)
 
-    def for_engine(self, engine: Engine) -> bytes:
-        """The whole HTTP request."""
+    def for_engine(self, engine: Engine, body: bytes) -> bytes:
+        """The whole HTTP request. `body` is the client's, or goes on from it."""
         head = self.request.head
-        body = self._body_for(engine)
+        body = self._body_for(engine, body)
         return (
             b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b"
             % (
@@ -57,8 +57,7 @@ class Question(Struct, eq=False):
             )
         )
 
-    def _body_for(self, engine: Engine) -> bytes:
-        body = self.request.body
+    def _body_for(self, engine: Engine, body: bytes) -> bytes:
         if self.is_renamed and self.path.is_form:
             body = with_form_model(body, self.request.header(b"content-type"), self.served_name)
         elif self.is_renamed:

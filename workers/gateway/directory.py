@@ -12,8 +12,9 @@ from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one; limits are None
-    where there are none.
+    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one.
+
+    Limits are None where there are none.
     """
 
     key: KeyGrant
@@ -45,6 +46,7 @@ class Directory:
         self.lowest_rank = max(self.class_names, default=0)
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
+        self._grants_by_id = {grant.key.key_id: grant for grant in self._grants.values()}
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
 
     def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
@@ -53,8 +55,12 @@ class Directory:
         grant = self._grants.get(digest)
         if grant is None or not hmac.compare_digest(grant.key.key_sha256, digest):
             return None
-        expires_at = grant.key.expires_at
-        return grant if expires_at is None or unix_time < expires_at else None
+        return grant if _is_in_time(grant, unix_time) else None
+
+    def find_grant_by_id(self, key_id: str, unix_time: float) -> Grant | None:
+        """The same for who has shown the key before."""
+        grant = self._grants_by_id.get(key_id)
+        return grant if grant is not None and _is_in_time(grant, unix_time) else None
 
     def find_rank(self, class_name: str) -> int | None:
         return self._ranks.get(class_name)
@@ -80,6 +86,11 @@ class Directory:
         if previous is not None and previous.routes.get(route.public_name) == route:
             return previous._splits[route.public_name]  # noqa: SLF001 - another Directory
         return WeightedSplit(route.public_name, route.targets)
+
+
+def _is_in_time(grant: Grant, unix_time: float) -> bool:
+    expires_at = grant.key.expires_at
+    return expires_at is None or unix_time < expires_at
 
 
 def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:

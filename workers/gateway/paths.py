@@ -12,7 +12,9 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     """`operation` is OpenTelemetry's gen_ai.operation.name. All take POST and name a model.
 
     `asks_for_usage`: a stream tells its usage only if asked. `is_metered`: whether it costs anything.
-    `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a JSON object. `task`: which models do it; "" for all.
+    `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a
+    JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a
+    stream that another engine can continue.
     """
 
     operation: str
@@ -22,12 +24,31 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     takes_priority: bool = False
     is_form: bool = False
     task: str = ""
+    text_mark: bytes = b""
+
+    @property
+    def is_chat(self) -> bool:
+        return self.operation == "chat"
 
 
 OPENAI = OpenAI()
 _ANTHROPIC = Anthropic()
-_CHAT = EnginePath(operation="chat", api=OPENAI, asks_for_usage=True, takes_priority=True, task="generate")
-_COMPLETION = EnginePath(operation="text_completion", api=OPENAI, asks_for_usage=True, takes_priority=True, task="generate")
+_CHAT = EnginePath(
+    operation="chat",
+    api=OPENAI,
+    asks_for_usage=True,
+    takes_priority=True,
+    task="generate",
+    text_mark=b'"delta":{"content":"',
+)
+_COMPLETION = EnginePath(
+    operation="text_completion",
+    api=OPENAI,
+    asks_for_usage=True,
+    takes_priority=True,
+    task="generate",
+    text_mark=b'"text":"',
+)
 _EMBEDDING = EnginePath(operation="embeddings", api=OPENAI, takes_priority=True, task="embed")
 _POOLING = EnginePath(operation="pooling", api=OPENAI, task="embed")
 _RERANK = EnginePath(operation="rerank", api=OPENAI, task="embed")

@@ -9,7 +9,7 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_GET, require_http_methods
 
 from apps.console.access import ConsoleRequest, operators, page
-from apps.console.forms import ExperimentForm
+from apps.console.lab_forms import ExperimentForm
 from apps.console.rendering import attempt, render_page
 from apps.routing.models import PolicyRun
 from apps.routing.selectors.experiments import get_run, list_runs

@@ -11,6 +11,7 @@ from apps.common import live
 from apps.common.services import lead
 from apps.common.valkey import wake_links_on_commit
 from apps.deployments.models import Deployment
+from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
@@ -19,7 +20,8 @@ from apps.routing.policies import content_sha256, origins_of
 from apps.routing.selectors.routes import list_routes
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
-from apps.usage.selectors.prices import get_prices_in_force
+from apps.usage.policies.pricing import ListPrice
+from apps.usage.selectors.prices import get_discounts_in_force, get_prices_in_force
 from workers.contracts import snapshot as contract
 from workers.contracts.signing import sign
 
@@ -55,6 +57,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     """Deterministic: the same rows give the same bytes, whatever the order they were written in."""
     policies = list(list_policies().order_by("tenant_id"))
     known = {policy.tenant_id for policy in policies}
+    discounts = get_discounts_in_force(now=now)
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -70,6 +73,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
                 slo_profile=policy.slo_profile.name,
                 weight=policy.weight,
                 max_queued_requests=policy.max_queued_requests,
+                discounts_bp=discounts.get(policy.tenant_id, {}),
             )
             for policy in policies
         ],
@@ -77,6 +81,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         versions=_versions(now),
         routes=[_route_of(route) for route in list_routes().order_by("public_name")],
         cors_origins=origins_of(settings.WEB_URL),
+        limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
     )
 
@@ -96,7 +101,8 @@ def _grant_of(key: APIKey) -> contract.KeyGrant:
 
 def _versions(now: datetime) -> list[contract.Version]:
     versions = list(list_versions().filter(route_targets__isnull=False).distinct().order_by("id"))
-    prices = get_prices_in_force(version_ids=[str(version.pk) for version in versions], now=now)
+    prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now)
+    free = ListPrice(contract.Price())
     deployments = _deployment_ids(versions)
     return [
         contract.Version(
@@ -107,7 +113,8 @@ def _versions(now: datetime) -> list[contract.Version]:
             deployment_id=deployments.get(version.pk, ""),
             task=version.model.task,
             max_context_tokens=version.max_context_tokens,
-            price=prices[str(version.pk)],
+            price=(prices[version.pk] or free).price,
+            batch_discount_bp=(prices[version.pk] or free).batch_discount_bp,
         )
         for version in versions
     ]
