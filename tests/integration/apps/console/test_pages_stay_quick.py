@@ -31,6 +31,8 @@ LISTS = (
     "usage",
     "requests",
     "audit",
+    "limits",
+    "tenant_limits",
     "cost",
     "outcomes",
     "statements",
