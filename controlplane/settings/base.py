@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "apps.deployments",
     "apps.placement",
     "apps.usage",
+    "apps.limits",
     "apps.telemetry",
     "apps.routing",
     "apps.console",
@@ -183,8 +184,16 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BEAT_SCHEDULE = {
     "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
+    "routing.run_experiments": {"task": "routing.run_experiments", "schedule": 10.0, "options": {"expires": 10}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.recount": {"task": "limits.recount", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.fetch_events": {"task": "limits.fetch_events", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "telemetry.forget_decisions": {
+        "task": "telemetry.forget_decisions",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
     "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
     "usage.drop_old_partitions": {
         "task": "usage.drop_old_partitions",

@@ -9,7 +9,10 @@ from msgspec import Struct
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules. `gpu_name` is that of the first GPU."""
+    """`cache` holds environments and models, shared by all clones of this user.
+
+    `python` runs our own modules, `gpu_name` is that of the first GPU.
+    """
 
     cache: Path
     gpu_count: int

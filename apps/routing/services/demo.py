@@ -14,9 +14,9 @@ from django.db import transaction
 from apps.common.actors import SYSTEM
 from apps.common.credentials import sha256_of
 from apps.deployments.models import Deployment
-from apps.deployments.services import create_deployment
+from apps.deployments.services.deployments import create_deployment
 from apps.fleet.models import Node
-from apps.fleet.services import join_node, reissue_agent_token
+from apps.fleet.services.nodes import join_node, reissue_agent_token
 from apps.quotas.models import ServiceClass, SLOProfile
 from apps.quotas.services import create_service_class, create_slo_profile, open_tenant
 from apps.registry.models import Model, ModelVersion
