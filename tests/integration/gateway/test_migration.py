@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import chat_body, running_gateway, snapshot_for
+from tests.support.gateways import chat_body, running_gateway, snapshot_for, with_shape
 from tests.support.raw_http import call
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ async def broken_and_unbroken(tmp_path, path, body, *, warm=False, **faults):
     async with (
         fake_engine(*ENGINE) as good,
         fake_engine(*ENGINE) as bad,
-        running_gateway(tmp_path, one_at_a_time([good.port, bad.port])) as gateway,
+        running_gateway(tmp_path, with_shape(one_at_a_time([good.port, bad.port]), 0.2)) as gateway,
     ):
         if warm:  # so that the engines' fingerprints are known
             await asyncio.gather(*[gateway.call("POST", path, body | {"max_tokens": 2}) for _ in range(4)])
