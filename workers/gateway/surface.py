@@ -31,6 +31,7 @@ from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
 
@@ -100,7 +101,11 @@ class Surface:
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
-        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
+        self.own_paths: dict[bytes, OwnPath] = {
+            _MODELS: self._answer_models,
+            OUTCOMES: self._take_outcome,
+            RESPONSES: answer_stored,
+        }
         self._unix_time = unix_time
         self._randomness = randomness
         self._count_unrecorded = count_unrecorded
@@ -234,6 +239,8 @@ class Surface:
         settlement.tags = tags | settlement.tags if settlement.tags else tags
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
         directory, version = self._choose_version(asked, found, settlement)
+        if asked.request.path == RESPONSES:
+            refuse_what_is_kept(found)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
