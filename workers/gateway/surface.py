@@ -34,6 +34,7 @@ from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
+from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
 
@@ -105,7 +106,11 @@ class Surface:
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
-        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
+        self.own_paths: dict[bytes, OwnPath] = {
+            _MODELS: self._answer_models,
+            OUTCOMES: self._take_outcome,
+            RESPONSES: answer_stored,
+        }
         self._unix_time = unix_time
         self._randomness = randomness
         self._count_unrecorded = count_unrecorded
@@ -244,6 +249,8 @@ class Surface:
         directory, version = self._choose_version(asked, found, settlement)
         if not asked.path.is_form:
             check_body(asked.request.body, directory.media_hosts)
+        if asked.request.path == RESPONSES:
+            refuse_what_is_kept(found)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
