@@ -11,7 +11,7 @@ from random import Random
 from msgspec import Struct, structs
 
 from workers.scheduling.peers.registry import build_peer
-from workers.simulator.lab import FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of
+from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of
 from workers.simulator.replay import ReplayConfig
 from workers.simulator.summary import Summary, summarise
 from workers.simulator.traces import TraceRequest, default_folder, read_lengths, read_prefixes
@@ -23,7 +23,7 @@ RECORDS = "usage-records"
 POLICIES = (
     OURS, "round-robin", "random", "least-outstanding", "power-of-two", "cache-aware", "prefix-aware", "prefix-load",
     "kv-cost", "kv-cost+32+edf+late", "least-outstanding+32+fcfs", "least-outstanding+32+vtc",
-    "least-outstanding+32+priority+late", "least-outstanding+32+sjf",
+    "least-outstanding+32+priority+late", "least-outstanding+32+sjf", "least-outstanding+engine", CLAIRVOYANT,
 )  # fmt: skip
 """Offered by name; any other combination that `workers/scheduling/peers/registry.py` knows may be named too."""
 MAX_REPLICAS = 64
@@ -157,7 +157,7 @@ def _replicas_needed(
 
 
 def _check_policy(policy: str) -> None:
-    if policy.startswith(OURS):
+    if policy in {OURS, CLAIRVOYANT}:
         return
     try:
         build_peer(policy, 1, Random(0))
