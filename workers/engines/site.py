@@ -7,6 +7,8 @@ from pathlib import Path
 import pynvml
 from msgspec import Struct
 
+from workers.contracts.cache import find_cache
+
 
 class Site(Struct, frozen=True, kw_only=True):
     """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules."""
@@ -18,15 +20,6 @@ class Site(Struct, frozen=True, kw_only=True):
 
 def find_site(environ: Mapping[str, str]) -> Site:
     return Site(cache=find_cache(environ), gpu_count=count_gpus(), python=sys.executable)
-
-
-def find_cache(environ: Mapping[str, str]) -> Path:
-    """TOKENYARD_CACHE, or tokenyard under XDG_CACHE_HOME, or under ~/.cache."""
-    chosen = environ.get("TOKENYARD_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "tokenyard"
 
 
 def count_gpus() -> int:
