@@ -2,6 +2,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from apps.tenants.access import with_rule
+from apps.tenants.matrix import Permission
 from controlplane.unknown import UnknownPathView
 
 
@@ -16,10 +18,14 @@ _REST = [
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("healthz", healthz),
+    path("healthz", with_rule(healthz, Permission.OPEN)),
     path("api/v1/", include(_REST)),
-    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
-    re_path(r"^api/.*$", UnknownPathView.as_view()),
+    path("api/schema/", with_rule(SpectacularAPIView.as_view(), Permission.OPEN), name="schema"),
+    path(
+        "api/docs/",
+        with_rule(SpectacularSwaggerSplitView.as_view(url_name="schema"), Permission.OPEN),
+        name="docs",
+    ),
+    re_path(r"^api/.*$", with_rule(UnknownPathView.as_view(), Permission.OPEN)),
     path("", include("apps.console.urls")),
 ]

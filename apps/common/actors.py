@@ -6,13 +6,18 @@ from uuid import UUID
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """`roles` maps the tenants the actor belongs to onto the role there."""
+    """`roles` maps the tenants the actor belongs to, and all below them, onto the role there.
+
+    A platform admin is an operator and finance, too. `scopes` are the permissions of a service token, or None.
+    """
 
     user_id: UUID | None
     name: str
+    is_platform_admin: bool = False
     is_operator: bool = False
     is_finance: bool = False
     roles: dict[UUID, str] = field(default_factory=dict)
+    scopes: frozenset[str] | None = None
 
 
 SYSTEM = Actor(user_id=None, name="system", is_operator=True)

@@ -11,4 +11,6 @@ class NewestFirst(CursorPagination):
 
 
 class NewestRecordsFirst(NewestFirst):
-    ordering = "-record_id"
+    """By arrival, which usage records are stored and indexed by."""
+
+    ordering = ("-arrived_at", "-record_id")

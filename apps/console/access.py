@@ -1,4 +1,4 @@
-"""Who may open which page. Every view of the console goes through `page`, so none can forget to ask."""
+"""Who may open which page: each names its permission in `page`, and the matrix says who has it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,6 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponseBase
 
 from apps.common.actors import Actor
 from apps.common.errors import DomainError, NotAllowedError, NotFoundError
+from apps.tenants.access import with_rule
+from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import User
 from apps.tenants.selectors import actor_of
 
@@ -22,19 +24,13 @@ class ConsoleRequest(HttpRequest):
 
 
 View = Callable[..., HttpResponseBase]
-Allow = Callable[[Actor], bool]
+
+everybody = Permission.SIGNED_IN
+operators = Permission.OPERATE
 
 
-def everybody(actor: Actor) -> bool:
-    return actor.user_id is not None
-
-
-def operators(actor: Actor) -> bool:
-    return actor.is_operator
-
-
-def page(allow: Allow) -> Callable[[View], Callable[..., HttpResponseBase]]:
-    """A view for those whom `allow` lets in; what the domain then refuses becomes 404, 403 or 400."""
+def page(permission: Permission) -> Callable[[View], Callable[..., HttpResponseBase]]:
+    """A view for those who have the permission; what the domain then refuses becomes 404, 403 or 400."""
 
     def decorate(view: View) -> Callable[..., HttpResponseBase]:
         @login_required
@@ -42,11 +38,11 @@ def page(allow: Allow) -> Callable[[View], Callable[..., HttpResponseBase]]:
         def entry(request: HttpRequest, **captured: Any) -> HttpResponseBase:
             signed_in = cast("ConsoleRequest", request)
             signed_in.actor = actor_of(signed_in.user)
-            if not allow(signed_in.actor):
+            if not may_somewhere(signed_in.actor, permission):
                 raise PermissionDenied
             return _answer(view, signed_in, captured)
 
-        return entry
+        return with_rule(entry, permission)
 
     return decorate
 

@@ -2,13 +2,15 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from apps.console.views import audit, fleet, home, keys, overview, requests, routes, serving, session, tenants, usage
+from apps.tenants.access import with_rule
+from apps.tenants.matrix import Permission
 
 app_name = "console"
 
 urlpatterns = [
     path("", session.home, name="home"),
-    path("sign-in/", session.SignIn.as_view(), name="sign_in"),
-    path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    path("sign-in/", with_rule(session.SignIn.as_view(), Permission.OPEN), name="sign_in"),
+    path("sign-out/", with_rule(LogoutView.as_view(), Permission.OPEN), name="sign_out"),
     path("palette/", session.palette, name="palette"),
     path("overview/", overview.overview, name="overview"),
     path("fleet/", fleet.fleet, name="fleet"),

@@ -8,31 +8,66 @@ from rest_framework.response import Response
 from apps.common.parsing import parsed
 from apps.quotas import selectors, serializers, services
 from apps.tenants.access import ActorView, OperatorView
-from apps.tenants.policies import may_operate
-from apps.tenants.selectors import get_tenant, list_tenants
+from apps.tenants.matrix import Permission
+from apps.tenants.policies import may_manage_tenant
+from apps.tenants.selectors import get_tenant, list_children, list_tenants
+from apps.tenants.services import remove_tenant
 
 
 class TenantsView(ActorView):
+    rules = {"GET": Permission.SIGNED_IN, "POST": Permission.OPERATE}
+
     @extend_schema(responses=serializers.TenantSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return self.paged(list_tenants(actor=self.actor), serializers.TenantSerializer)
 
     @extend_schema(request=serializers.NewTenantSerializer, responses={201: serializers.TenantSerializer})
     def post(self, request: Request) -> Response:
-        self.require(may_operate(self.actor))
         new = _with_rows(parsed(serializers.NewTenantSerializer, request.data))
         tenant = services.open_tenant(actor=self.actor, now=self.now, **new)
         return Response(serializers.TenantSerializer(tenant).data, status=201)
 
 
 class TenantView(ActorView):
+    rules = {"GET": Permission.SEE_TENANT, "DELETE": Permission.MANAGE_TENANT}
+
     @extend_schema(responses=serializers.TenantSerializer)
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
         tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
         return Response(serializers.TenantSerializer(tenant).data)
 
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
+        """An operator removes any tenant; an admin only what is below a tenant of theirs."""
+        tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        self.require(may_manage_tenant(self.actor, tenant.parent_id or tenant.pk))
+        self.require(self.actor.is_operator or tenant.parent_id is not None)
+        remove_tenant(actor=self.actor, tenant=tenant, now=self.now)
+        return Response(status=204)
+
+
+class ChildrenView(ActorView):
+    """The teams of an organisation, the projects of a team. A new one is served as its parent is."""
+
+    rules = {"GET": Permission.SEE_TENANT, "POST": Permission.MANAGE_TENANT}
+
+    @extend_schema(responses=serializers.TenantSerializer(many=True))
+    def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
+        tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        return self.paged(list_children(actor=self.actor, tenant_id=tenant.pk), serializers.TenantSerializer)
+
+    @extend_schema(request=serializers.NewChildSerializer, responses={201: serializers.TenantSerializer})
+    def post(self, request: Request, tenant_id: UUID) -> Response:
+        parent = get_tenant(actor=self.actor, tenant_id=tenant_id)
+        self.require(may_manage_tenant(self.actor, parent.pk))
+        name = parsed(serializers.NewChildSerializer, request.data)["name"]
+        tenant = services.open_tenant_below(actor=self.actor, parent=parent, name=name, now=self.now)
+        return Response(serializers.TenantSerializer(tenant).data, status=201)
+
 
 class PolicyView(ActorView):
+    rules = {"GET": Permission.SEE_TENANT, "PUT": Permission.OPERATE}
+
     @extend_schema(responses=serializers.PolicySerializer)
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
         tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
@@ -41,7 +76,6 @@ class PolicyView(ActorView):
     @extend_schema(request=serializers.NewPolicySerializer, responses=serializers.PolicySerializer)
     def put(self, request: Request, tenant_id: UUID) -> Response:
         tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
-        self.require(may_operate(self.actor))
         new = _with_rows(parsed(serializers.NewPolicySerializer, request.data))
         policy = services.set_tenant_policy(actor=self.actor, tenant=tenant, now=self.now, **new)
         return Response(serializers.PolicySerializer(policy).data)

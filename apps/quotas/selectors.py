@@ -29,7 +29,7 @@ def get_slo_profile(name: str) -> SLOProfile:
 
 
 def list_policies() -> QuerySet[TenantPolicy]:
-    return TenantPolicy.objects.select_related("tenant", "service_class", "slo_profile")
+    return TenantPolicy.objects.select_related("tenant__parent__parent", "service_class", "slo_profile")
 
 
 def find_policy(tenant_id: UUID) -> TenantPolicy | None:

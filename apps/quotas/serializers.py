@@ -4,6 +4,7 @@ from rest_framework import serializers
 
 from apps.quotas.models import MAX_WEIGHT, MIN_WEIGHT, ServiceClass, SLOProfile, TenantPolicy
 from apps.tenants.models import Tenant
+from apps.tenants.policies import LEVELS
 
 BIGGEST_INTEGER = 2**31 - 1
 BIGGEST_SMALLINT = 2**15 - 1
@@ -27,9 +28,12 @@ class SLOProfileSerializer(serializers.ModelSerializer[SLOProfile]):
 
 
 class TenantSerializer(serializers.ModelSerializer[Tenant]):
+    full_name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=LEVELS)
+
     class Meta:
         model = Tenant
-        fields = ["id", "name", "created_at"]
+        fields = ["id", "name", "full_name", "kind", "parent_id", "created_at"]
 
 
 class PolicySerializer(serializers.ModelSerializer[TenantPolicy]):
@@ -49,4 +53,8 @@ class NewPolicySerializer(serializers.Serializer[Any]):
 
 
 class NewTenantSerializer(NewPolicySerializer):
+    name = serializers.SlugField(max_length=63)
+
+
+class NewChildSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)

@@ -7,6 +7,7 @@ from apps.common.actors import Actor
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.quotas.models import ServiceClass, SLOProfile, TenantPolicy
+from apps.quotas.selectors import get_policy
 from apps.tenants.models import Tenant
 from apps.tenants.services import PUBLISH, create_tenant
 
@@ -50,6 +51,23 @@ def open_tenant(
         slo_profile=slo_profile,
         weight=weight,
         max_queued_requests=max_queued_requests,
+        now=now,
+    )
+    return tenant
+
+
+@transaction.atomic
+def open_tenant_below(*, actor: Actor, parent: Tenant, name: str, now: datetime) -> Tenant:
+    """A team or project with the policy of its parent."""
+    tenant = create_tenant(actor=actor, name=name, parent=parent, now=now)
+    policy = get_policy(parent.pk)
+    set_tenant_policy(
+        actor=actor,
+        tenant=tenant,
+        service_class=policy.service_class,
+        slo_profile=policy.slo_profile,
+        weight=policy.weight,
+        max_queued_requests=policy.max_queued_requests,
         now=now,
     )
     return tenant

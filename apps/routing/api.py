@@ -13,6 +13,7 @@ from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.telemetry.selectors import get_overview
 from apps.tenants.access import ActorView, OperatorView
+from apps.tenants.matrix import Permission
 
 
 class RoutesView(OperatorView):
@@ -43,6 +44,8 @@ class RouteView(OperatorView):
 
 class PublicModelsView(ActorView):
     """What anyone signed in may ask a gateway for."""
+
+    rules = {"GET": Permission.SIGNED_IN}
 
     @extend_schema(responses=serializers.PublicModelSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002

@@ -4,21 +4,21 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from apps.tenants.models import User
-from apps.tenants.selectors import find_token_owner
+from apps.tenants.models import ServiceToken, User
+from apps.tenants.selectors import find_token
 
 
 class BearerTokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer tys-…`; the token acts as its owner."""
+    """`Authorization: Bearer tys-…`; the token acts as its owner, within its scopes."""
 
-    def authenticate(self, request: Request) -> tuple[User, None] | None:
+    def authenticate(self, request: Request) -> tuple[User, ServiceToken] | None:
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        owner = find_token_owner(text=text.strip(), now=timezone.now())
-        if owner is None:
+        token = find_token(text=text.strip(), now=timezone.now())
+        if token is None:
             raise AuthenticationFailed("the token is unknown, expired or revoked")
-        return owner, None
+        return token.owner, token
 
     def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
         return 'Bearer realm="tokenyard"'

@@ -1,5 +1,6 @@
 from datetime import datetime
 from typing import Self
+from uuid import UUID
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -7,15 +8,23 @@ from django.db.models import Q
 from django.db.models.functions import Lower
 
 from apps.common.ids import new_id
+from apps.tenants.policies import LEVELS
 
 
 class User(AbstractUser):
-    """Signs in by username, or by email where there is one. `is_operator` and `is_finance` are platform roles."""
+    """Signs in by username, or by email where there is one. The first three flags are platform roles.
+
+    A service account never signs in: programs act as it with its tokens. `access_version` grows with each change of
+    what the user may do; a session that has seen an older one gets a new id.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     email = models.EmailField(blank=True)
+    is_platform_admin = models.BooleanField(default=False)
     is_operator = models.BooleanField(default=False)
     is_finance = models.BooleanField(default=False)
+    is_service_account = models.BooleanField(default=False)
+    access_version = models.PositiveIntegerField(default=0)
 
     class Meta:
         constraints = [
@@ -23,16 +32,44 @@ class User(AbstractUser):
         ]
 
 
+class TenantQuerySet(models.QuerySet["Tenant"]):
+    def under(self, tenant_id: UUID) -> Self:
+        """The tenant and all below it."""
+        return self.filter(Q(pk=tenant_id) | Q(parent_id=tenant_id) | Q(parent__parent_id=tenant_id))
+
+
 class Tenant(models.Model):
+    """An organisation, a team of it or a project of that: `level` 0, 1 or 2. Only a leaf has keys."""
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    name = models.SlugField(max_length=63, unique=True)
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
+    level = models.PositiveSmallIntegerField(default=0)
+    name = models.SlugField(max_length=63)
     created_at = models.DateTimeField()
+
+    objects = TenantQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["parent", "name"], name="tenant_name_is_unique", nulls_distinct=False),
+            models.CheckConstraint(
+                condition=Q(level=0, parent=None) | Q(level__in=(1, 2), parent__isnull=False),
+                name="tenant_level_fits_parent",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def kind(self) -> str:
+        return LEVELS[self.level]
+
+    @property
+    def full_name(self) -> str:
+        """Tells it from every other tenant: `acme/search/prod`."""
+        return f"{self.parent.full_name}/{self.name}" if self.parent else self.name
 
 
 class Role(models.TextChoices):
@@ -41,11 +78,17 @@ class Role(models.TextChoices):
     VIEWER = "viewer", "Viewer"
 
 
+class MembershipSource(models.TextChoices):
+    LOCAL = "local", "Given here"
+    OIDC = "oidc", "From the identity provider's groups"
+
+
 class Membership(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=20, choices=Role.choices)
+    source = models.CharField(max_length=10, choices=MembershipSource.choices, default=MembershipSource.LOCAL)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -70,7 +113,11 @@ class APIKeyQuerySet(models.QuerySet["APIKey"]):
 
 
 class APIKey(models.Model):
-    """The key itself is shown once and kept nowhere. `allowed_models` are public names; an empty list allows all."""
+    """The key itself is shown once and kept nowhere.
+
+    `allowed_models` are public names, `allowed_paths` paths of a gateway, `allowed_networks` CIDR ranges of clients; an
+    empty list allows all. A key that `replaces` another was made by rotating it.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="api_keys")
@@ -80,6 +127,9 @@ class APIKey(models.Model):
     prefix = models.CharField(max_length=8, unique=True)
     key_sha256 = models.CharField(max_length=64, unique=True)
     allowed_models = models.JSONField(default=list, blank=True)
+    allowed_paths = models.JSONField(default=list, blank=True)
+    allowed_networks = models.JSONField(default=list, blank=True)
+    replaces = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successors")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -102,13 +152,14 @@ class APIKey(models.Model):
 
 
 class ServiceToken(models.Model):
-    """A bearer token for the REST API that acts as its owner. Shown once, stored hashed."""
+    """A bearer token for REST that acts as its owner within `scopes` (permissions). Shown once, stored hashed."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="service_tokens")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=8, unique=True)
     token_sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -118,3 +169,27 @@ class ServiceToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (tys-{self.prefix}…)"
+
+
+class Invitation(models.Model):
+    """A one-time link into a tenant. Its token is in the mail and in the answer that made it, here is its hash."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField()
+    role = models.CharField(max_length=20, choices=Role.choices)
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    invited_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    accepted_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"invitation of {self.email}"
+
+    def is_open(self, now: datetime) -> bool:
+        return self.accepted_at is None and self.revoked_at is None and self.expires_at > now

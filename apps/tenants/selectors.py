@@ -3,23 +3,33 @@
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
 from apps.tenants import policies
-from apps.tenants.models import APIKey, KeyKind, Membership, ServiceToken, Tenant, User
+from apps.tenants.models import APIKey, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
-def actor_of(user: User) -> Actor:
+def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
+    """With the roles as they are now; nothing of it is remembered between requests."""
+    own = dict(Membership.objects.filter(user=user).values_list("tenant_id", "role"))
     return Actor(
         user_id=user.pk,
         name=user.get_username(),
-        is_operator=user.is_operator,
-        is_finance=user.is_finance,
-        roles=dict(Membership.objects.filter(user=user).values_list("tenant_id", "role")),
+        is_platform_admin=user.is_platform_admin,
+        is_operator=user.is_operator or user.is_platform_admin,
+        is_finance=user.is_finance or user.is_platform_admin,
+        roles=policies.inherited_roles(own, _branches_under(set(own))) if own else {},
+        scopes=scopes,
     )
+
+
+def _branches_under(tenant_ids: set[UUID]) -> list[policies.Branch]:
+    below = Q(parent_id__in=tenant_ids) | Q(parent__parent_id__in=tenant_ids)
+    rows = Tenant.objects.filter(below).order_by("level", "id").values_list("id", "parent_id")
+    return [policies.Branch(*row) for row in rows]
 
 
 def get_user(*, username: str) -> User:
@@ -30,7 +40,7 @@ def get_user(*, username: str) -> User:
 
 
 def list_tenants(*, actor: Actor) -> QuerySet[Tenant]:
-    tenants = Tenant.objects.all()
+    tenants = Tenant.objects.select_related("parent__parent")
     return tenants if policies.has_every_tenant(actor) else tenants.filter(pk__in=list(actor.roles))
 
 
@@ -39,6 +49,16 @@ def get_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
     if tenant is None:
         raise NotFoundError("no such tenant")
     return tenant
+
+
+def list_tenant_ids_under(*, actor: Actor, tenant_id: UUID) -> tuple[UUID, ...]:
+    """The tenant and all below it: what its reports add up."""
+    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    return tuple(Tenant.objects.under(tenant.pk).order_by("level", "id").values_list("pk", flat=True))
+
+
+def list_children(*, actor: Actor, tenant_id: UUID) -> QuerySet[Tenant]:
+    return list_tenants(actor=actor).filter(parent_id=tenant_id)
 
 
 def list_members(*, actor: Actor, tenant_id: UUID) -> QuerySet[Membership]:
@@ -76,11 +96,12 @@ def get_key(*, actor: Actor, key_id: UUID) -> APIKey:
     return key
 
 
-def find_token_owner(*, text: str, now: datetime) -> User | None:
+def find_token(*, text: str, now: datetime) -> ServiceToken | None:
+    """The token with its owner, if both may still act."""
     token = ServiceToken.objects.select_related("owner").filter(token_sha256=sha256_of(text)).first()
     if token is None or token.revoked_at is not None or not token.owner.is_active:
         return None
-    return None if token.expires_at is not None and token.expires_at <= now else token.owner
+    return None if token.expires_at is not None and token.expires_at <= now else token
 
 
 def list_service_tokens(*, actor: Actor) -> QuerySet[ServiceToken]:
@@ -92,6 +113,48 @@ def get_service_token(*, actor: Actor, token_id: UUID) -> ServiceToken:
     if token is None:
         raise NotFoundError("no such service token")
     return token
+
+
+def list_tokens_of(*, member: Membership) -> QuerySet[ServiceToken]:
+    return ServiceToken.objects.filter(owner_id=member.user_id)
+
+
+def get_service_account(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:
+    member = get_member(actor=actor, tenant_id=tenant_id, membership_id=membership_id)
+    if not member.user.is_service_account:
+        raise NotFoundError("no such service account")
+    return member
+
+
+def list_invitations(*, actor: Actor, tenant_id: UUID) -> QuerySet[Invitation]:
+    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    return Invitation.objects.filter(tenant=tenant).select_related("invited_by")
+
+
+def get_invitation(*, actor: Actor, tenant_id: UUID, invitation_id: UUID) -> Invitation:
+    invitation = list_invitations(actor=actor, tenant_id=tenant_id).filter(pk=invitation_id).first()
+    if invitation is None:
+        raise NotFoundError("no such invitation")
+    return invitation
+
+
+def find_invitation(*, text: str, now: datetime) -> Invitation | None:
+    """By its token, which is all that its guest has."""
+    found = Invitation.objects.select_related("tenant").filter(token_sha256=sha256_of(text)).first()
+    return found if found is not None and found.is_open(now) else None
+
+
+def list_users(*, search: str = "") -> QuerySet[User]:
+    """People and service accounts of every tenant."""
+    users = User.objects.order_by("-id")
+    return users.filter(Q(username__icontains=search) | Q(email__icontains=search)) if search else users
+
+
+def get_user_by_id(user_id: UUID) -> User:
+    user = User.objects.filter(pk=user_id).first()
+    if user is None:
+        raise NotFoundError("no such user")
+    return user
 
 
 def list_usable_keys(*, now: datetime) -> QuerySet[APIKey]:

@@ -16,8 +16,10 @@ import uvloop
 
 from benchmarks.gateway import wire
 from workers.contracts.example import build_snapshot
+from workers.contracts.settlement import Origin
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
+from workers.gateway.journal import Journal
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.server import ClientConnection
@@ -61,14 +63,14 @@ class PythonPath:
             keys={"gold": wire.API_KEY},
             now=time.time(),
         )
-        self._turn = Turn(Spool(spool, "boot"), lambda _end: None)
+        origin = Origin(gateway_id="g", boot_id="boot", node_id="n")
+        journal = Journal(spool, origin, time.monotonic)
+        self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None)
         metrics = RequestMetrics()
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
-            gateway_id="g",
-            boot_id="boot",
-            node_id="n",
+            origin=origin,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
@@ -77,6 +79,7 @@ class PythonPath:
         surface = Surface(
             driver=driver,
             meter=meter,
+            journal=journal,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,

@@ -18,6 +18,17 @@ WEB_URL = env.http_url("TOKENYARD_WEB_URL", f"http://127.0.0.1:{WEB_PORT}")
 GATEWAY_URL = env.http_url("TOKENYARD_GATEWAY_URL", f"http://127.0.0.1:{GATEWAY_PORT}")
 VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
 VALKEY_TIMEOUT_S = 1.0
+USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_500)  # of records; sums stay for good
+
+WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
+EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
+EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
+EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
+EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")
+EMAIL_USE_TLS = env.text("TOKENYARD_SMTP_TLS", "0") == "1"
+DEFAULT_FROM_EMAIL = env.text("TOKENYARD_MAIL_FROM", "tokenyard@localhost")
+# Whose X-Forwarded-For gateways believe, as CIDR ranges; web's own is uvicorn's FORWARDED_ALLOW_IPS.
+GATEWAY_TRUSTED_PROXIES = env.networks("TOKENYARD_TRUSTED_PROXIES")
 
 DEBUG = False
 ALLOWED_HOSTS = env.texts("TOKENYARD_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
@@ -163,6 +174,16 @@ CELERY_BEAT_SCHEDULE = {
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "usage.drop_old_partitions": {
+        "task": "usage.drop_old_partitions",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
+    "usage.meter_accelerators": {"task": "usage.meter_accelerators", "schedule": 30.0, "options": {"expires": 30}},
+    "usage.share_engine_time": {"task": "usage.share_engine_time", "schedule": 60.0, "options": {"expires": 60}},
+    "usage.watch_budgets": {"task": "usage.watch_budgets", "schedule": 60.0, "options": {"expires": 60}},
+    "usage.price_unpriced": {"task": "usage.price_unpriced", "schedule": 30.0, "options": {"expires": 30}},
+    "usage.rerate": {"task": "usage.rerate", "schedule": 10.0, "options": {"expires": 10}},
     "tenants.forget_expired_keys": {
         "task": "tenants.forget_expired_keys",
         "schedule": 600.0,

@@ -4,6 +4,7 @@ import base64
 import binascii
 import os
 import secrets
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -36,6 +37,15 @@ def port(name: str, default: int) -> int:
 def texts(name: str, default: list[str]) -> list[str]:
     """Comma-separated."""
     return [part.strip() for part in text(name, ",".join(default)).split(",") if part.strip()]
+
+
+def networks(name: str) -> list[str]:
+    """Comma-separated CIDR ranges; none unless given."""
+    given = os.environ.get(name, "").split(",")
+    try:
+        return [str(ip_network(part.strip())) for part in given if part.strip()]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} must list ranges like 10.0.0.0/8,2001:db8::/32: {error}.") from error
 
 
 def directory(name: str, default: Path) -> Path:

@@ -25,7 +25,7 @@ from deploy.local.seed import Seed, read_seed
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
 from workers.engines.registry import choose_engine
-from workers.engines.site import count_gpus
+from workers.engines.site import list_gpu_names
 
 _FIRST_ANSWER_LIMIT_S = 600.0
 _ASK_EVERY_S = 0.5
@@ -123,7 +123,7 @@ async def _stop(layout: Layout, supervisor: Supervisor) -> None:
 
 async def _start(configuration: Configuration, layout: Layout, supervisor: Supervisor, show: Show) -> dict[str, Any]:
     """The content of demo.json."""
-    engine = choose_engine(configuration.engine, count_gpus())
+    engine = choose_engine(configuration.engine, len(list_gpu_names()))
     plan = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets))
     show(f"Engine: {engine}. Data: {layout.var}")
     await supervisor.run_step(plan.engine_step(engine))

@@ -48,6 +48,8 @@ class People:
     stranger: User
     operator: User
     finance: User
+    platform_admin: User
+    roleless: User
 
 
 def make_people():
@@ -61,6 +63,8 @@ def make_people():
         stranger=make_member(batch, "stranger", Role.TENANT_ADMIN),
         operator=make_user("root", is_operator=True),
         finance=make_user("money", is_finance=True),
+        platform_admin=make_user("chief", is_platform_admin=True),
+        roleless=make_user("roleless"),
     )
 
 

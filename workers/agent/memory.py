@@ -5,6 +5,7 @@ from enum import Enum
 from msgspec import Struct
 
 from workers.contracts.desired import ReplicaSpec
+from workers.contracts.endpoints import EngineShape
 from workers.engines.interface import EngineReading
 
 
@@ -42,6 +43,7 @@ class ProcessView(Struct, frozen=True, kw_only=True):
     start_timeout_s: float = 60.0
     stop_grace_s: float = 5.0
     max_running_requests: int = 1
+    shape: EngineShape = EngineShape()
 
 
 class ProbeResult(Struct, frozen=True, kw_only=True):

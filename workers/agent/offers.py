@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec import structs
+
 from workers.agent.memory import ProcessView
-from workers.contracts.endpoints import Endpoint
+from workers.contracts.endpoints import Endpoint, EngineShape
 from workers.contracts.telemetry import ReplicaReport
 
 _OFFERED = {"ready", "draining"}
@@ -27,6 +29,17 @@ def offered_endpoints(
                 max_running_requests=process.max_running_requests,
                 reports_continuous_usage=reports_continuous_usage(process.spec.engine),
                 is_draining=report.state == "draining",
+                shape=_shape_of(process, report),
             )
             endpoints.append(endpoint)
     return endpoints
+
+
+def _shape_of(process: ProcessView, report: ReplicaReport) -> EngineShape:
+    """What the engine says of itself goes before what follows from its arguments."""
+    shape = process.shape
+    return structs.replace(
+        shape,
+        kv_capacity_tokens=report.kv_capacity_tokens or shape.kv_capacity_tokens,
+        block_tokens=report.block_tokens or shape.block_tokens,
+    )

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from workers.agent.identity import ProcessIdentity, find_marked, identify, is_running, kill_group, send_signal
 from workers.agent.memory import ProcessView
 from workers.contracts.desired import ReplicaSpec
+from workers.contracts.endpoints import EngineShape
 from workers.contracts.layout import write_whole
 from workers.engines.interface import LaunchPlan
 
@@ -38,6 +39,7 @@ class _Record(Struct, frozen=True, kw_only=True):
     start_timeout_s: float
     stop_grace_s: float
     max_running_requests: int
+    shape: EngineShape = EngineShape()
     has_passed: bool = False
 
     @property
@@ -85,6 +87,7 @@ class EngineProcesses:
             start_timeout_s=plan.start_timeout_s,
             stop_grace_s=plan.stop_grace_s,
             max_running_requests=plan.max_running_requests,
+            shape=plan.shape,
         )
         self._write(record)
         log.info("started %s for replica %s as process %d", spec.engine, spec.replica_id, pid)
@@ -131,6 +134,7 @@ class EngineProcesses:
             start_timeout_s=record.start_timeout_s,
             stop_grace_s=record.stop_grace_s,
             max_running_requests=record.max_running_requests,
+            shape=record.shape,
         )
 
     def _end_strays(self, marker: str) -> None:

@@ -244,4 +244,6 @@ def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: _Step) 
         kv_used_ratio=reading.kv_used_ratio if reading else None,
         generated_tokens_total=reading.generated_tokens_total if reading else None,
         prompt_tokens_total=reading.prompt_tokens_total if reading else None,
+        kv_capacity_tokens=reading.kv_capacity_tokens if reading else None,
+        block_tokens=reading.block_tokens if reading else None,
     )

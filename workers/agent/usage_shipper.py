@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from workers.contracts.layout import write_whole
 from workers.contracts.link import UsageAck, UsageBatch
-from workers.contracts.spool import ACK_SUFFIX, decode_lines, list_segments
+from workers.contracts.salvage import has_journal, salvage_all
+from workers.contracts.spool import ACK_SUFFIX, boot_id_of, decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,10 @@ class UsageSpool:
                 offsets[segment] = end
         return Batch(records, offsets)
 
+    def salvage(self) -> None:
+        """Records of gateways that died; the next one may never come."""
+        salvage_all(self._directory)
+
     def acknowledge(self, batch: Batch) -> None:
         for segment, offset in batch.offsets.items():
             write_whole(_ack_path(segment), str(offset).encode())
@@ -64,9 +69,11 @@ class UsageSpool:
         """Segments that nobody writes to any more and that are acknowledged to their last whole line."""
         segments = list_segments(self._directory)
         for index, segment in enumerate(segments):
-            boot_id = segment.name.rpartition("-")[0]
-            # Names sort by time: a later segment or boot means that the writer has moved on, an earlier boot does not.
-            is_closed = index + 1 < len(segments) or (current_boot_id is not None and boot_id < current_boot_id)
+            boot_id = boot_id_of(segment)
+            has_later = index + 1 < len(segments) and boot_id_of(segments[index + 1]) == boot_id
+            # Names sort by time. While there is a journal the process writes, or a salvager may still look here.
+            is_over = current_boot_id is not None and boot_id < current_boot_id
+            is_closed = has_later or (is_over and not has_journal(self._directory, boot_id))
             if is_closed and _acknowledged(segment) >= _whole_bytes(segment):
                 segment.unlink()
                 _ack_path(segment).unlink(missing_ok=True)
@@ -119,6 +126,7 @@ class UsageShipper:
     async def _turn(self, boot_id: str | None) -> bool:
         """Whether there is more to do at once."""
         try:
+            self._spool.salvage()
             batch = self._spool.next_batch()
             if batch.records:
                 await self._ship(batch)

@@ -3,6 +3,22 @@
 from msgspec import Struct, field
 
 
+class EngineShape(Struct, frozen=True, kw_only=True):
+    """What is known of an engine before its first request; None is unknown, and so is a `cost_profile` of "".
+
+    `cost_profile` names a row of workers/engines/data/step_costs.json, as "llama3-8b/h100/tp1"; `time_scale` is how many
+    seconds pass for each of that row's. `has_priorities`: it orders what waits in it by the body's `priority`.
+    """
+
+    cost_profile: str = ""
+    time_scale: float = 1.0
+    max_batched_tokens: int | None = None
+    max_sequences: int | None = None
+    kv_capacity_tokens: int | None = None
+    block_tokens: int | None = None
+    has_priorities: bool = False
+
+
 class Endpoint(Struct, frozen=True, kw_only=True):
     """A replica as the gateway sees it. `base_url` is `http://host:port`, without a path.
 
@@ -18,6 +34,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     max_running_requests: int = 64
     reports_continuous_usage: bool = True
     is_draining: bool = False
+    shape: EngineShape = EngineShape()
 
 
 class EndpointList(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,9 @@ die and come back at any time: what matters is on disk.
     desired.json     DesiredState                                     agent → itself, after a restart
     gateway.json     GatewayReport, once a second                     gateway → agent
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
+    batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
+                     and a journal per gateway process (workers/contracts/journal.py)
 """
 
 import os
@@ -20,6 +22,7 @@ DESIRED_FILE = "desired.json"
 GATEWAY_REPORT_FILE = "gateway.json"
 PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
+BATCHES_DIRECTORY = "batches"
 
 
 def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:
@@ -31,3 +34,12 @@ def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:
         if is_durable:
             os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def sync_directory(path: Path) -> None:
+    """So that a name in it outlives a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

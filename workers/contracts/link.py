@@ -46,6 +46,13 @@ class UsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
     records: list[UsageRecord]
 
 
+class LooseUsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
+    """The same frame as the control plane reads it where a record is damaged: each record by itself, unread."""
+
+    batch_id: str
+    records: list[Raw]
+
+
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
     """`node_id` is the id that the token belongs to; `snapshot_public_key` is base64 of 32 raw Ed25519 bytes."""
 
@@ -78,4 +85,5 @@ FromAgent = Hello | Telemetry | UsageBatch
 ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck
 
 decode_from_agent = Decoder(FromAgent).decode
+decode_loose_usage = Decoder(LooseUsageBatch).decode
 decode_to_agent = Decoder(ToAgent).decode

@@ -25,7 +25,10 @@ class SLOProfile(Struct, frozen=True, kw_only=True):
 
 
 class TenantPolicy(Struct, frozen=True, kw_only=True):
-    """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429."""
+    """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429.
+
+    `discounts_bp` are in basis points by model name; "" stands for every model without one of its own.
+    """
 
     tenant_id: str
     name: str
@@ -33,12 +36,14 @@ class TenantPolicy(Struct, frozen=True, kw_only=True):
     slo_profile: str
     weight: float = 1.0
     max_queued_requests: int = 1000
+    discounts_bp: dict[str, int] = field(default_factory=dict)
 
 
 class KeyGrant(Struct, frozen=True, kw_only=True):
     """`key_sha256` is the lowercase hex SHA-256 of the whole key; the key itself is nowhere.
 
-    `models` lists the public model names the key may use; empty means all of them. `expires_at` is in Unix seconds.
+    `models` lists the public model names the key may use, `paths` the paths (contracts.paths) and `networks` the CIDR
+    ranges it may be used from; an empty list means all of them. `expires_at` is in Unix seconds.
     """
 
     key_id: str
@@ -47,18 +52,29 @@ class KeyGrant(Struct, frozen=True, kw_only=True):
     user_id: str = ""
     expires_at: float | None = None
     models: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """In picodollars (1e-12 USD) per token, so that sums are exact integers: 0.15 USD per million tokens is 150_000."""
+    """In picodollars (1e-12 USD) per token, so that sums are exact integers: 0.15 USD per million tokens is 150_000.
+
+    `request_pico_usd` is for a request as such. `charged_e8` is the share that is charged, in units of 1e-8, for a
+    price after discounts. The formula is in workers/contracts/pricing.py.
+    """
 
     input_pico_usd: int = 0
     cached_input_pico_usd: int = 0
     output_pico_usd: int = 0
+    request_pico_usd: int = 0
+    charged_e8: int = 100_000_000
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed"."""
+    """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed".
+
+    `price` is before discounts; `batch_discount_bp` (basis points) is for the service class "batch".
+    """
 
     version_id: str
     model: str
@@ -68,6 +84,7 @@ class Version(Struct, frozen=True, kw_only=True):
     task: str = "generate"
     max_context_tokens: int | None = None
     price: Price = Price()
+    batch_discount_bp: int = 0
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True):
@@ -88,7 +105,8 @@ class Route(Struct, frozen=True, kw_only=True):
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
-    `cors_origins` are the browser origins that may call the gateway (the console's playground).
+    `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
+    the CIDR ranges whose X-Forwarded-For says who the client is.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -102,3 +120,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     routes: list[Route]
     endpoints: list[Endpoint] = field(default_factory=list)
     cors_origins: list[str] = field(default_factory=list)
+    trusted_proxies: list[str] = field(default_factory=list)

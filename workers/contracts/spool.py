@@ -21,6 +21,14 @@ def segment_name(boot_id: str, first_sequence: int) -> str:
     return f"{boot_id}-{first_sequence:012d}{SEGMENT_SUFFIX}"
 
 
+def first_sequence_of(segment: Path) -> int:
+    return int(segment.stem.rpartition("-")[2])
+
+
+def boot_id_of(segment: Path) -> str:
+    return segment.stem.rpartition("-")[0]
+
+
 def list_segments(directory: Path) -> list[Path]:
     """Oldest first: boot ids are UUIDv7, so names sort by time."""
     return sorted(directory.glob(f"*{SEGMENT_SUFFIX}"))

@@ -18,6 +18,8 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     kv_used_ratio: float | None = None
     generated_tokens_total: int | None = None
     prompt_tokens_total: int | None = None
+    kv_capacity_tokens: int | None = None
+    block_tokens: int | None = None
     log_tail: list[str] = field(default_factory=list)
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from workers.contracts.desired import ReplicaSpec
+from workers.contracts.endpoints import EngineShape
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -22,7 +23,8 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     """How to start one engine process, and what to expect of it.
 
     `max_running_requests` is what the engine really takes at once, never more than the spec asks for. Between SIGTERM
-    and SIGKILL pass `stop_grace_s`. `memory_bytes` is a rough expectation, for people and placement.
+    and SIGKILL pass `stop_grace_s`. `memory_bytes` is a rough expectation, for people and placement. `shape` is what
+    follows from the arguments.
     """
 
     argv: list[str]
@@ -31,6 +33,7 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     start_timeout_s: float
     stop_grace_s: float
     memory_bytes: int
+    shape: EngineShape = EngineShape()
 
 
 class TrialRequest(Struct, frozen=True, kw_only=True):
@@ -48,6 +51,9 @@ class EngineReading(Struct, frozen=True, kw_only=True):
     kv_used_ratio: float | None = None
     prompt_tokens_total: int | None = None
     generated_tokens_total: int | None = None
+    kv_capacity_tokens: int | None = None
+    block_tokens: int | None = None
+    steps_total: int | None = None
 
 
 class EngineAdapter(Protocol):

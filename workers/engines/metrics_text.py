@@ -1,20 +1,29 @@
 """Reads Prometheus' text format, as far as engines use it."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def sum_by_name(text: str, names: Iterable[str]) -> dict[str, float]:
     """Samples of the named metrics, summed over their labels. A name without samples, or with NaN, is absent."""
-    wanted = frozenset(names)
+    text = "\n" + text
     totals: dict[str, float] = {}
-    for line in text.splitlines():
-        name = line.partition("{")[0].partition(" ")[0]
-        if name in wanted:
-            value = _value(line)
-            if value is not None:
-                totals[name] = totals.get(name, 0.0) + value
+    for name in names:
+        values = [value for line in _lines_of(text, f"\n{name}") if (value := _value(line)) is not None]
+        if values:
+            totals[name] = sum(values)
     return totals
+
+
+def _lines_of(text: str, start: str) -> Iterator[str]:
+    """Found by search: of the thousand lines of an engine five are wanted, several times a second."""
+    at = text.find(start)
+    while at >= 0:
+        end = text.find("\n", at + 1)
+        line = text[at + 1 : end if end >= 0 else len(text)]
+        if line[len(start) - 1 : len(start)] in ("{", " "):
+            yield line
+        at = text.find(start, at + 1)
 
 
 def _value(line: str) -> float | None:

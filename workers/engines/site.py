@@ -11,23 +11,31 @@ from workers.contracts.cache import find_cache
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules."""
+    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules.
+
+    `gpu_name` is that of the first GPU.
+    """
 
     cache: Path
     gpu_count: int
     python: str
+    gpu_name: str = ""
 
 
 def find_site(environ: Mapping[str, str]) -> Site:
-    return Site(cache=find_cache(environ), gpu_count=count_gpus(), python=sys.executable)
+    names = list_gpu_names()
+    return Site(
+        cache=find_cache(environ), gpu_count=len(names), python=sys.executable, gpu_name=names[0] if names else ""
+    )
 
 
-def count_gpus() -> int:
+def list_gpu_names() -> list[str]:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return 0
+        return []
     try:
-        return int(pynvml.nvmlDeviceGetCount())
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
     finally:
         pynvml.nvmlShutdown()

@@ -32,6 +32,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_PORT", "8080")))
     parser.add_argument("--admin-port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_ADMIN_PORT", "8081")))
     parser.add_argument("--spool", type=Path, help="directory for usage records (default: NODE_DIR/spool)")
+    parser.add_argument(
+        "--batches",
+        type=Path,
+        help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
+    )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
@@ -72,6 +77,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         spool=arguments.spool or arguments.node_dir / layout.SPOOL_DIRECTORY,
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
+        batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         grace_s=arguments.grace_s,
         engine_silence_s=arguments.engine_silence_s,

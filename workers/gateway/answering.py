@@ -7,7 +7,7 @@ from workers.gateway.server import ClientConnection, HttpRequest
 
 
 class ClientAnswer:
-    """Each call is one write. `has_begun` tells whether anything has gone out that cannot be taken back."""
+    """Each call is one write. `head` is of the answer that has begun to go out and cannot be taken back; else None."""
 
     def __init__(self, client: ClientConnection, request: HttpRequest, *, api: API, own_headers: Headers) -> None:
         self._client = client
@@ -16,7 +16,7 @@ class ClientAnswer:
         self._request = request
         self._own_headers = own_headers
         self.timing: Headers = []
-        self.has_begun = False
+        self.head: AnswerHead | None = None
 
     def send_whole(self, head: AnswerHead, body: bytes) -> None:
         lines = self._lines(head) + b"content-length: %d\r\n" % len(body)
@@ -29,16 +29,16 @@ class ClientAnswer:
     def send_part(self, head: AnswerHead, part: bytes) -> None:
         """`head` counts only for the first part."""
         framed = part if self._is_http_10 else b"%x\r\n%b\r\n" % (len(part), part)
-        self._client.write(framed if self.has_begun else self._begin(head) + framed)
+        self._client.write(framed if self.head is not None else self._begin(head) + framed)
 
     def end(self, head: AnswerHead, last_part: bytes) -> None:
         end_mark = b"" if self._is_http_10 else b"0\r\n\r\n"
-        begin = b"" if self.has_begun else self._begin(head)
+        begin = b"" if self.head is not None else self._begin(head)
         self._client.write(begin + self._framed(last_part) + end_mark)
         self._client.response_done()
 
     def _begin(self, head: AnswerHead) -> bytes:
-        self.has_begun = True
+        self.head = head
         lines = self._lines(head)
         if self._is_http_10:
             self._request.keeps_alive = False  # the end of the connection is the end of the answer

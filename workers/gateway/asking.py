@@ -4,14 +4,17 @@ from msgspec import Struct
 
 from workers.gateway.bodies import Peek, with_fields
 from workers.gateway.dialects import dialect_of
-from workers.gateway.driver import Engine
+from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
 from workers.gateway.server import HttpRequest
 
 
 class Question(Struct, eq=False):
-    """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name."""
+    """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name.
+
+    `rank` of its class is its `priority` in an engine that has any: less is served first there, too.
+    """
 
     request: HttpRequest
     path: EnginePath
@@ -20,6 +23,7 @@ class Question(Struct, eq=False):
     peek: Peek
     public_model: str
     served_name: str
+    rank: int = 0
 
     @property
     def is_renamed(self) -> bool:
@@ -35,10 +39,10 @@ class Question(Struct, eq=False):
         """What an estimate of its tokens may go by; of sound and other files nothing is known."""
         return 0 if self.path.is_form else len(self.request.body)
 
-    def for_engine(self, engine: Engine) -> bytes:
-        """The whole HTTP request."""
+    def for_engine(self, engine: Engine, body: bytes) -> bytes:
+        """The whole HTTP request. `body` is the client's, or goes on from it."""
         head = self.request.head
-        body = self._body_for(engine)
+        body = self._body_for(engine, body)
         return (
             b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b"
             % (
@@ -53,10 +57,11 @@ class Question(Struct, eq=False):
             )
         )
 
-    def _body_for(self, engine: Engine) -> bytes:
-        body = self.request.body
+    def _body_for(self, engine: Engine, body: bytes) -> bytes:
         if self.is_renamed and self.path.is_form:
             body = with_form_model(body, self.request.header(b"content-type"), self.served_name)
         elif self.is_renamed:
             body = with_fields(body, {"model": self.served_name})
+        if self.path.takes_priority and engine.endpoint.shape.has_priorities:
+            body = with_fields(body, {"priority": self.rank})
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from workers.gateway.errors import GatewayError, bad_request
 
+_NOTHING = Raw()
 _TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 
 
@@ -20,7 +21,10 @@ def first_text(*values: object) -> str:
 
 
 class Peek(Struct):
-    """The few fields of a request that routing and metering need. Types are the client's: the engine validates."""
+    """The few fields of a request that routing and metering need. Types are the client's: the engine validates.
+
+    What makes up the prompt is kept as it came, and not looked into.
+    """
 
     model: Any = None
     stream: Any = None
@@ -35,6 +39,13 @@ class Peek(Struct):
     timings_per_token: Any = None
     service_tier: Any = None
     metadata: Any = None
+    cache_salt: Any = None
+    messages: Raw = _NOTHING
+    prompt: Raw = _NOTHING
+    input: Raw = _NOTHING
+    system: Raw = _NOTHING
+    instructions: Raw = _NOTHING
+    tools: Raw = _NOTHING
 
     @property
     def is_stream(self) -> bool:
@@ -63,6 +74,9 @@ class Peek(Struct):
 
     def has_stream_option(self, name: str) -> bool:
         return isinstance(self.stream_options, dict) and bool(self.stream_options.get(name))
+
+
+_PROMPT_FIELDS = frozenset(("messages", "prompt", "input", "system", "instructions", "tools"))
 
 
 class Usage(Struct):
@@ -104,11 +118,25 @@ class Metrics(Struct):
     time_to_first_token_ms: float | None = None
 
 
+class Timings(Struct):
+    """What llama.cpp tells instead."""
+
+    prompt_ms: float | None = None
+
+
 class Answer(Struct):
     """A whole answer, as far as it is read."""
 
     usage: Usage | None = None
     metrics: Metrics | None = None
+    timings: Timings | None = None
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """From the arrival at the engine, where it tells."""
+        if self.metrics is not None:
+            return self.metrics.time_to_first_token_ms
+        return self.timings.prompt_ms if self.timings is not None else None
 
 
 _decode_peek = msgspec.json.Decoder(Peek).decode
@@ -140,7 +168,8 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    found = Peek(**{name: _encodable(fields.get(name)) for name in Peek.__struct_fields__})
+    known = [name for name in Peek.__struct_fields__ if name not in _PROMPT_FIELDS]
+    found = Peek(**{name: _encodable(fields.get(name)) for name in known})
     if isinstance(found.metadata, dict):
         found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
     return found

@@ -7,16 +7,29 @@ from hashlib import sha256
 from msgspec import Struct
 
 from workers.contracts.snapshot import KeyGrant, Route, Snapshot, TenantPolicy, Version
+from workers.gateway.networks import Address, Ranges
 from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models` is None when the key may use every model."""
+    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one; limits are None
+    where there are none.
+    """
 
     key: KeyGrant
     tenant: TenantPolicy
     rank: int
     models: frozenset[str] | None
+    paths: frozenset[bytes] | None = None
+    networks: Ranges | None = None
+    ttft_slo_s: float | None = None
+    tpot_slo_s: float | None = None
+
+    def may_ask(self, path: bytes) -> bool:
+        return self.paths is None or path in self.paths
+
+    def may_come_from(self, address: Address | None) -> bool:
+        return self.networks is None or (address is not None and address in self.networks)
 
 
 class Directory:
@@ -27,8 +40,12 @@ class Directory:
         self.versions: dict[str, Version] = {version.version_id: version for version in snapshot.versions}
         self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
+        self.trusted_proxies = Ranges(snapshot.trusted_proxies)
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
+        self.lowest_rank = max(self.class_names, default=0)
+        self._ranks = {item.name: item.rank for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
+        self._grants_by_id = {grant.key.key_id: grant for grant in self._grants.values()}
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
 
     def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
@@ -37,8 +54,15 @@ class Directory:
         grant = self._grants.get(digest)
         if grant is None or not hmac.compare_digest(grant.key.key_sha256, digest):
             return None
-        expires_at = grant.key.expires_at
-        return grant if expires_at is None or unix_time < expires_at else None
+        return grant if _is_in_time(grant, unix_time) else None
+
+    def find_grant_by_id(self, key_id: str, unix_time: float) -> Grant | None:
+        """The same for who has shown the key before."""
+        grant = self._grants_by_id.get(key_id)
+        return grant if grant is not None and _is_in_time(grant, unix_time) else None
+
+    def find_rank(self, class_name: str) -> int | None:
+        return self._ranks.get(class_name)
 
     def choose_version(self, public_name: str, sticky_id: str, serves: Callable[[str], bool]) -> Version | None:
         """The version that a request for the public model gets; None when the route leads nowhere.
@@ -63,14 +87,38 @@ class Directory:
         return WeightedSplit(route.public_name, route.targets)
 
 
+def _is_in_time(grant: Grant, unix_time: float) -> bool:
+    expires_at = grant.key.expires_at
+    return expires_at is None or unix_time < expires_at
+
+
 def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:
     """Keys whose tenant or service class is missing are left out: they may do nothing."""
     tenants = {tenant.tenant_id: tenant for tenant in snapshot.tenants}
     ranks = {item.name: item.rank for item in snapshot.service_classes}
+    limits = {profile.name: (_seconds(profile.ttft_ms), _seconds(profile.tpot_ms)) for profile in snapshot.slo_profiles}
     grants = {}
     for key in snapshot.keys:
         tenant = tenants.get(key.tenant_id)
         if tenant is not None and tenant.service_class in ranks:
-            models = frozenset(key.models) if key.models else None
-            grants[key.key_sha256] = Grant(key, tenant, ranks[tenant.service_class], models)
+            slo_s = limits.get(tenant.slo_profile, (None, None))
+            grants[key.key_sha256] = _grant_of(key, tenant, ranks[tenant.service_class], slo_s)
     return grants
+
+
+def _grant_of(key: KeyGrant, tenant: TenantPolicy, rank: int, slo_s: tuple[float | None, float | None]) -> Grant:
+    ttft_slo_s, tpot_slo_s = slo_s
+    return Grant(
+        key=key,
+        tenant=tenant,
+        rank=rank,
+        models=frozenset(key.models) if key.models else None,
+        paths=frozenset(path.encode() for path in key.paths) if key.paths else None,
+        networks=Ranges(key.networks) if key.networks else None,
+        ttft_slo_s=ttft_slo_s,
+        tpot_slo_s=tpot_slo_s,
+    )
+
+
+def _seconds(limit_ms: int) -> float | None:
+    return limit_ms / 1000 if limit_ms > 0 else None

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from workers.scheduling.interface import RejectCode
+
 
 class GatewayError(Exception):
     """Becomes the answer to the request it is raised for."""
@@ -50,6 +52,19 @@ def bad_request(code: str, message: str, param: str | None = None) -> GatewayErr
     return GatewayError(400, code, message, param=param)
 
 
+def bad_header(name: str, wanted: str) -> GatewayError:
+    return bad_request("invalid_header", f"The header {name} must be {wanted}.", name)
+
+
+def workflow_deadline() -> GatewayError:
+    """A 400, because SDKs send what is refused with 429 again, and no later call of the workflow can be in time."""
+    return bad_request("workflow_deadline", "The workflow of this call is past its deadline.", "x-workflow-deadline-ms")
+
+
+def workflow_budget() -> GatewayError:
+    return bad_request("workflow_budget", "The workflow of this call has used up its budget.", "x-workflow-id")
+
+
 def key_missing() -> GatewayError:
     return GatewayError(
         401,
@@ -60,6 +75,16 @@ def key_missing() -> GatewayError:
 
 def key_invalid() -> GatewayError:
     return GatewayError(401, "invalid_api_key", "Incorrect API key: it is unknown, revoked or expired.")
+
+
+def path_not_in_scope(path: str) -> GatewayError:
+    return GatewayError(
+        403, "path_not_allowed", f"This key may not ask for {path[:200]}; its tenant's key page says why."
+    )
+
+
+def address_not_in_scope() -> GatewayError:
+    return GatewayError(403, "address_not_allowed", "This key may not be used from your address.")
 
 
 def model_not_found(model: str) -> GatewayError:
@@ -131,3 +156,14 @@ def engine_died() -> GatewayError:
 
 def engine_timed_out() -> GatewayError:
     return GatewayError(504, "engine_timed_out", "The engine made no progress for too long; send the request again.")
+
+
+def of_reject(code: RejectCode, retry_after_s: int | None) -> GatewayError:
+    """What the scheduler's refusal is to a client."""
+    if code == "queue_full":
+        return queue_full(retry_after_s)
+    if code == "no_endpoint":
+        return no_endpoint(retry_after_s)
+    if code == "cannot_meet_deadline":
+        return cannot_meet_deadline(retry_after_s)
+    return engine_unavailable()

@@ -2,11 +2,14 @@
 
 import re
 
+from msgspec import Struct
+
 from workers.gateway.bodies import Peek
 from workers.gateway.errors import bad_request
 
 _BOUNDARY = re.compile(rb'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
 _NAME = re.compile(rb'content-disposition:[^\r\n]*?[;\s]name="?([^";\r\n]*)"?', re.IGNORECASE)
+_FILENAME = re.compile(rb'content-disposition:[^\r\n]*?[;\s]filename="?([^";\r\n]*)"?', re.IGNORECASE)
 MAX_PARTS = 64
 MAX_PART_HEAD_BYTES = 4096
 MAX_VALUE_BYTES = 1024
@@ -27,21 +30,34 @@ def with_form_model(body: bytes, content_type: bytes, name: str) -> bytes:
     return body[: span.start] + name.encode() + body[span.stop :]
 
 
-def _find_fields(body: bytes, content_type: bytes) -> dict[str, slice]:
-    """Where the values stand. A second `model` is refused: parsers differ in which they take."""
+def list_parts(body: bytes, content_type: bytes) -> "list[Part]":
+    """In their order. Raises a 400 when it is not a form."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None or not content_type.lower().startswith(b"multipart/form-data"):
         raise bad_request("invalid_form", "The body must be multipart/form-data with a boundary.")
+    return _parts(body, b"--" + boundary[1])
+
+
+class Part(Struct, frozen=True):
+    """Where its value stands; "" of what it does not say."""
+
+    name: str
+    filename: str
+    span: slice
+
+
+def _find_fields(body: bytes, content_type: bytes) -> dict[str, slice]:
+    """Where the values stand. A second `model` is refused: parsers differ in which they take."""
     fields: dict[str, slice] = {}
-    for name, span in _parts(body, b"--" + boundary[1]):
-        if name == "model" and name in fields:
+    for part in list_parts(body, content_type):
+        if part.name == "model" and part.name in fields:
             raise bad_request("invalid_form", "The form has more than one model.", "model")
-        fields[name] = span
+        fields[part.name] = part.span
     return fields
 
 
-def _parts(body: bytes, delimiter: bytes) -> list[tuple[str, slice]]:
-    parts: list[tuple[str, slice]] = []
+def _parts(body: bytes, delimiter: bytes) -> list[Part]:
+    parts: list[Part] = []
     start = 0 if body.startswith(delimiter) else body.find(b"\r\n" + delimiter) + 2
     while len(parts) < MAX_PARTS:
         head_start = start + len(delimiter)
@@ -49,7 +65,12 @@ def _parts(body: bytes, delimiter: bytes) -> list[tuple[str, slice]]:
         end = body.find(b"\r\n" + delimiter, head_end + 2)
         if head_end < 0 or end < 0:
             return parts
-        found = _NAME.search(body, head_start, head_end)
-        parts.append((found[1].decode("utf-8", "replace") if found else "", slice(head_end + 4, end)))
+        name, filename = (_found(pattern, body, head_start, head_end) for pattern in (_NAME, _FILENAME))
+        parts.append(Part(name, filename, slice(head_end + 4, end)))
         start = end + 2
     raise bad_request("invalid_form", f"The form has more than {MAX_PARTS} parts.")
+
+
+def _found(pattern: re.Pattern[bytes], body: bytes, start: int, end: int) -> str:
+    found = pattern.search(body, start, end)
+    return found[1].decode("utf-8", "replace") if found else ""

@@ -14,9 +14,21 @@ MAX_WORKFLOW_ID = 128
 
 NO_TAGS: dict[str, str] = {}
 
-_STICKY_HEADERS = (b"x-workflow-id", b"x-session-id")
-_TAG_HEADERS = frozenset((b"x-gateway-inference-objective", b"x-gateway-inference-fairness-id", b"x-workflow-id"))
-_NOTED = _TAG_HEADERS | {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
+OBJECTIVE = b"x-gateway-inference-objective"
+FAIRNESS = b"x-gateway-inference-fairness-id"
+DEADLINE = b"x-request-deadline-ms"
+WORKFLOW_ID = b"x-workflow-id"
+WORKFLOW_STEP = b"x-workflow-step"
+WORKFLOW_STEPS = b"x-workflow-steps-expected"
+WORKFLOW_DEADLINE = b"x-workflow-deadline-ms"
+WORKFLOW_TOKENS = b"x-workflow-token-budget"
+WORKFLOW_COST = b"x-workflow-cost-budget-usd"
+WORKFLOW_TRAITS = (WORKFLOW_STEP, WORKFLOW_STEPS, WORKFLOW_DEADLINE, WORKFLOW_TOKENS, WORKFLOW_COST)
+TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, WORKFLOW_ID, *WORKFLOW_TRAITS))
+
+_STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
+_TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))
+_NOTED = TERMS_HEADERS | {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _MADE_ID = re.compile(rb"(?=.*[1-9a-f])[0-9a-f]{16}(?=.*[1-9a-f])[0-9a-f]{16}")

@@ -12,22 +12,44 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     """`operation` is OpenTelemetry's gen_ai.operation.name. All take POST and name a model.
 
     `asks_for_usage`: a stream tells its usage only if asked. `is_metered`: whether it costs anything.
-    `is_form`: the model is a field of a multipart form, not of a JSON object. `task`: which models do it; "" for all.
+    `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a
+    JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a
+    stream that another engine can continue.
     """
 
     operation: str
     api: API
     asks_for_usage: bool = False
     is_metered: bool = True
+    takes_priority: bool = False
     is_form: bool = False
     task: str = ""
+    text_mark: bytes = b""
+
+    @property
+    def is_chat(self) -> bool:
+        return self.operation == "chat"
 
 
 OPENAI = OpenAI()
 _ANTHROPIC = Anthropic()
-_CHAT = EnginePath(operation="chat", api=OPENAI, asks_for_usage=True, task="generate")
-_COMPLETION = EnginePath(operation="text_completion", api=OPENAI, asks_for_usage=True, task="generate")
-_EMBEDDING = EnginePath(operation="embeddings", api=OPENAI, task="embed")
+_CHAT = EnginePath(
+    operation="chat",
+    api=OPENAI,
+    asks_for_usage=True,
+    takes_priority=True,
+    task="generate",
+    text_mark=b'"delta":{"content":"',
+)
+_COMPLETION = EnginePath(
+    operation="text_completion",
+    api=OPENAI,
+    asks_for_usage=True,
+    takes_priority=True,
+    task="generate",
+    text_mark=b'"text":"',
+)
+_EMBEDDING = EnginePath(operation="embeddings", api=OPENAI, takes_priority=True, task="embed")
 _POOLING = EnginePath(operation="pooling", api=OPENAI, task="embed")
 _RERANK = EnginePath(operation="rerank", api=OPENAI, task="embed")
 _SCORE = EnginePath(operation="score", api=OPENAI, task="embed")
@@ -38,7 +60,7 @@ METHOD = b"POST"
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     b"/v1/chat/completions": _CHAT,
     b"/v1/completions": _COMPLETION,
-    b"/v1/responses": EnginePath(operation="generate_content", api=Responses(), task="generate"),
+    b"/v1/responses": EnginePath(operation="generate_content", api=Responses(), takes_priority=True, task="generate"),
     b"/v1/messages": EnginePath(operation="chat", api=_ANTHROPIC, task="generate"),
     b"/v1/messages/count_tokens": EnginePath(operation="tokenize", api=_ANTHROPIC, is_metered=False),
     b"/v1/embeddings": _EMBEDDING,

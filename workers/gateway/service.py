@@ -14,13 +14,17 @@ from msgspec import Struct
 from workers.contracts import layout
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
+from workers.contracts.salvage import salvage_all
+from workers.contracts.settlement import Origin
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.journal import Journal
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
@@ -28,6 +32,7 @@ from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
+from workers.gateway.watching import EngineWatcher
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -35,11 +40,15 @@ logger = logging.getLogger(__name__)
 
 LISTEN_BACKLOG = 4096
 WATCH_EVERY_S = 0.2
-SCHEDULER_TICK_S = 0.05
+# Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
+SCHEDULER_TICK_S = 0.25
 
 
 class GatewayConfig(Struct, frozen=True, kw_only=True):
-    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent."""
+    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
+
+    `batches` is where files and batches are kept; without it there are none.
+    """
 
     host: str
     port: int
@@ -47,6 +56,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     gateway_id: str
     node_id: str
     report_file: Path | None = None
+    batches: Path | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
     stall_s: float = 60.0
@@ -71,32 +81,41 @@ class GatewayService:
         self._connections: set[ClientConnection] = set()
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
-        self._spool = Spool(config.spool, self.boot_id)
+        origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
+        self._journal = Journal(config.spool, origin, time.monotonic)
+        self._spool = Spool(config.spool, self.boot_id, self._journal)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
         self._meter = Meter(
             self._turn,
-            gateway_id=config.gateway_id,
-            boot_id=self.boot_id,
-            node_id=config.node_id,
+            origin=origin,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
             observers=(self.metrics.observe, *observers),
         )
-        self._driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
+        self._driver = Driver(
+            Scheduler(SchedulerConfig()),
+            time.monotonic,
+            self._turn,
+            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
+        )
+        self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
+            journal=self._journal,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.report = self._build_report()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop` is set, then lets streams end for `grace_s`."""
+        self._salvage()
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
@@ -110,21 +129,41 @@ class GatewayService:
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         periodic = [
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
-            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._driver.tick)),
+            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._tick)),
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
+            asyncio.create_task(self._watcher.run()),
         ]
+        if self._batches is not None:
+            self._batches.start()
         await stop.wait()
         server.close()
+        if self._batches is not None:
+            self._batches.begin_stop()
         await self._drain()
+        if self._batches is not None:
+            await self._batches.stop()
         for task in periodic:
             task.cancel()
         self._driver.close_connections()
+        self._watcher.close()
         self._turn.end()
         self._each_second()
         self._spool.close()
+        self._journal.close()
 
     # -- periodic work
+
+    def _tick(self) -> None:
+        self._journal.beat()
+        self._driver.tick()
+
+    def _salvage(self) -> None:
+        """What gateways before this one had under way when they died."""
+        try:
+            salvage_all(self._config.spool)
+        except OSError as error:
+            logger.warning("records of a gateway that died wait: %s", error)
 
     def _watch_files(self) -> None:
         self._adopt(self._snapshot_file.read_if_changed())
@@ -163,6 +202,7 @@ class GatewayService:
                 await asyncio.to_thread(self._spool.begin_sync())
             except OSError:
                 logger.exception("the usage spool could not be synced")
+            await asyncio.to_thread(self._salvage)
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -174,6 +214,19 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    def _build_batches(self, directory: Path, randomness: random.Random) -> Batches:
+        return Batches(
+            directory,
+            self._surface,
+            node_id=self._config.node_id,
+            turn=self._turn,
+            spool=self._spool,
+            connections=self._connections,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+        )
 
     def _build_report(self) -> GatewayReport:
         return build_report(

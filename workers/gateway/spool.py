@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -18,20 +19,28 @@ from workers.contracts.usage import UsageRecord
 SEGMENT_RECORDS = 10_000
 
 
+class OpenRequests(Protocol):
+    """Where a request is noted until its record is in the spool."""
+
+    def release(self, records: Sequence[UsageRecord]) -> None: ...
+    def keep(self, record: UsageRecord, line: bytes) -> None: ...
+
+
 class Spool:
     """Appends to segments.
 
     When the disk refuses, records wait in memory and `is_accepting` turns False, which stops admission: what may still
-    come is bounded by what is under way.
+    come is bounded by what is under way. They wait in the journal too, which has its room already.
     """
 
-    def __init__(self, directory: Path, boot_id: str) -> None:
+    def __init__(self, directory: Path, boot_id: str, journal: OpenRequests) -> None:
         self._directory = directory
         self._boot_id = boot_id
+        self._journal = journal
         self._fd = -1
         self._in_segment = 0
         self._waiting: list[bytes] = []
-        self._last_sequence = 0
+        self._waiting_records: list[UsageRecord] = []
         self._encode = msgspec.json.Encoder().encode
         self.written = 0
         self.error = ""
@@ -45,9 +54,11 @@ class Spool:
         """In one write. Sequences follow each other."""
         was_accepting = self.is_accepting
         self._waiting += map(self._encode, records)
-        self._last_sequence = records[-1].sequence
+        self._waiting_records += records
         if was_accepting:
             self.retry()
+        if self._waiting:
+            self._keep(len(records))
 
     def retry(self) -> None:
         """Writes what waits; once a second, that is what the disk refused before."""
@@ -70,7 +81,7 @@ class Spool:
         """Writes as many of the waiting lines as the segment takes; False when the disk refused."""
         try:
             if self._fd < 0 or self._in_segment >= SEGMENT_RECORDS:
-                self._open_segment(self._last_sequence - len(self._waiting) + 1)
+                self._open_segment(self._waiting_records[0].sequence)
             lines = b"\n".join(self._waiting[: SEGMENT_RECORDS - self._in_segment]) + b"\n"
             written_bytes = os.write(self._fd, lines)
             self._note_written(lines.count(b"\n", 0, written_bytes))
@@ -82,8 +93,15 @@ class Spool:
         self.error = ""
         return True
 
+    def _keep(self, newest: int) -> None:
+        waiting = list(zip(self._waiting_records, self._waiting, strict=True))
+        for record, line in waiting[-newest:]:
+            self._journal.keep(record, line)
+
     def _note_written(self, records: int) -> None:
+        self._journal.release(self._waiting_records[:records])
         del self._waiting[:records]
+        del self._waiting_records[:records]
         self._in_segment += records
         self.written += records
 

@@ -10,10 +10,11 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
+from workers.gateway.event_shape import EventShape, end_of_string, shape_of
+from workers.gateway.event_stream import EVENT_END, EventStream
 
-_END = b"\n\n"
+_END = EVENT_END
 _EVENT = b"data: {"
-_NEXT_EVENT = _END + _EVENT  # in the middle of an event there is no empty line
 _ERROR = b'data: {"error"'
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _USAGE_KEY = b',"usage":{'
@@ -21,20 +22,27 @@ _FINISH = b'"finish_reason":"'
 _FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
-_WITHOUT_OUTPUT_END = _WITHOUT_OUTPUT + _END
+_DELTA = b'"delta":'
+_OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
+_QUOTE = b'"'
+_OPEN_BRACE, _CLOSING = b"{", b"}" + _END
+_ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
+_COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
 _FIRST_CHOICE = b'"choices":[{"index":0,'
-_ANOTHER_CHOICE = b'},{"index":'
-MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
-class StreamFilter:
+class StreamFilter(EventStream):
     """Fed with the body's bytes as they come; returns what may go out, always whole events.
 
     `hide_usage` drops the usage event, `hide_counts` what it counts along in the others. `choices_per_prompt` is
     the request's `n`; `rename` is the model's name (from, to). `fingerprint` is the engine's
     `system_fingerprint` as JSON, b"" when it has none, None while that is unknown: vLLM stamps it on events that finish
     a choice when no usage event follows, and on the usage event otherwise.
+
+    After `text_mark` stands an event's text. With `keeps_text`, and while there is nothing in the stream but text,
+    `text` is all of it, as it stands between the quotes of a JSON string, and an engine's own failure is held back:
+    another engine may go on.
     """
 
     def __init__(
@@ -46,19 +54,33 @@ class StreamFilter:
         rename: tuple[str, str] | None = None,
         fingerprint: bytes | None = None,
         choices_per_prompt: int = 1,
+        text_mark: bytes = b"",
+        keeps_text: bool = False,
     ) -> None:
         self._dialect = dialect
         self._hide_usage = hide_usage
         self._hide_counts = hide_counts
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
         self._choices_per_prompt = choices_per_prompt
-        self._tail = b""
         self._held: list[bytes] = []
         self._final_usage = b""
         self._counts: dict[bytes, bytes] = {}
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
+        self.first_event = b""
+        self.text = bytearray() if keeps_text else None
+        self._text_mark = text_mark
+        self._shape: EventShape | None = None
+        self._shape_shown = b""
+        self._after_text = _OBJECT_END if text_mark.startswith(_DELTA) else _COMMA
+        self._last_event = b""
+        self._held_error: list[bytes] = []
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the last of the text is among what came."""
+        return _FINISH in self._last_event
 
     @property
     def has_first_token(self) -> bool:
@@ -71,70 +93,74 @@ class StreamFilter:
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        has_counted_more = not self._dialect.counts_every_choice and len(self._counts) > 1
-        if self._final_usage and not has_counted_more:
+        counts = self._counts
+        if self._final_usage and (self._dialect.counts_every_choice or len(counts) <= 1):
             return decode_usage(self._final_usage)
-        return self._dialect.read_counts(self._counts, self._choices_per_prompt) if self._counts else None
-
-    def feed(self, chunk: bytes) -> bytes:
-        chunk = self._tail + chunk if self._tail else chunk
-        end = chunk.rfind(_END)
-        if end < 0:
-            self._tail = chunk
-            return b""
-        self._tail = chunk[end + 2 :]
-        if chunk.find(_END) == end:
-            return self._pass(chunk[:end])
-        return self._pass_all(chunk[: end + 2])
+        return self._dialect.read_counts(counts, self._choices_per_prompt) if counts else None
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
-        rest = self._release() + self._tail
-        self._tail = b""
-        return rest
+        return self._release() + self.release_error() + super().finish()
 
     def finish_whole_events(self) -> bytes:
-        """The same when it has broken off: half an event is dropped."""
-        self._tail = b""
-        return self.finish()
+        self._held_error = []
+        return super().finish_whole_events()
 
-    @property
-    def is_too_long(self) -> bool:
-        return len(self._tail) > MAX_EVENT_BYTES
+    def release_error(self) -> bytes:
+        """The engine's failure, for a client whose stream nobody can continue."""
+        held, self._held_error = self._held_error, []
+        self.text = None
+        return b"".join([event + _END for event in held])
 
     def _pass_all(self, events: bytes) -> bytes:
-        regular_bytes = 0 if self._held or self._rename else _regular_bytes(events)
-        if regular_bytes == len(events):
-            return self._pass_regular(events)
-        passed = self._pass_regular(events[:regular_bytes]) if regular_bytes else b""
-        return passed + self._pass_each(events[regular_bytes:])
-
-    def _pass_each(self, events: bytes) -> bytes:
-        return b"".join([self._pass(event) for event in events[:-2].split(_END)])
-
-    def _pass_regular(self, events: bytes) -> bytes:
-        """Does at once what `_pass` does event by event."""
-        brought = events.count(_NEXT_EVENT) + events.startswith(_EVENT)
-        if self._dialect.count_key in events:
-            pieces = events.split(self._dialect.count_key)
-            is_of_one_choice = events.count(_FIRST_CHOICE) == brought and _ANOTHER_CHOICE not in events
-            if not is_of_one_choice or len(pieces) - 1 > brought:
-                return self._pass_each(events)
-            events = self._pass_counts(events, pieces)
-        self.events_with_output += brought - events.count(_ROLE_DELTA) - events.count(_WITHOUT_OUTPUT_END)
-        return events
-
-    def _pass_counts(self, events: bytes, pieces: list[bytes]) -> bytes:
-        """`pieces` are `events` split where the first choice's counts begin."""
-        ends = [_end_of_object(piece, -1) for piece in pieces[1:]]
-        self._counts[b"0"] = b"{" + pieces[-1][: ends[-1]]
-        if not self._hide_counts:
-            return events
-        return pieces[0] + b"".join([piece[end:] for piece, end in zip(pieces[1:], ends, strict=True)])
+        """As `_pass` event by event; those of the known shape are not looked into."""
+        passed: list[bytes] = []
+        at = 0
+        while at < len(events):
+            end = events.find(_END, at)
+            known = self._pass_known(events, at, end)
+            passed.append(self._pass_other_shape(events[at:end]) if known is None else known)
+            at = end + 2
+        return b"".join(passed)
 
     def _pass(self, event: bytes) -> bytes:
+        known = self._pass_known(event, 0, len(event))
+        return self._pass_other_shape(event) if known is None else known
+
+    def _pass_known(self, events: bytes, at: int, end: int) -> bytes | None:
+        """What goes out for the event from `at` to `end` if it is one of the stream's regular ones, else None."""
+        shape = self._shape
+        if shape is None or not events.startswith(shape.before, at):
+            return None
+        text_at = at + len(shape.before)
+        text_end = events.find(shape.after, text_at, end)
+        if text_end < 0 or events.find(_QUOTE, text_at, text_end) >= 0:  # which may end the text and begin a field
+            return None
+        count_at = text_end + len(shape.after)
+        if shape.has_count:
+            if events.find(_OPEN_BRACE, count_at, end) >= 0 or events[end - 1] != _OBJECT_END:
+                return None
+            self._counts[b"0"] = events[count_at - 1 : end - 1]
+            count_at = count_at - len(self._dialect.count_key) if self._hide_counts else end - 1
+        elif count_at != end:
+            return None
+        else:
+            count_at = end - 1
+        self.events_with_output += 1
+        if self.text is not None:
+            self.text += events[text_at:text_end]
+        return self._shape_shown + events[text_at:count_at] + _CLOSING
+
+    def _pass_other_shape(self, event: bytes) -> bytes:
+        """The same for any event; from then on that is the stream's shape, if it may be one."""
+        shape = None if self._held else shape_of(event, self._text_mark, self._dialect.count_key)
+        if shape is not None:
+            self._shape, self._shape_shown = shape, self._renamed(shape.before)
+        return self._pass_any(event)
+
+    def _pass_any(self, event: bytes) -> bytes:
         if not event.startswith(_EVENT):
-            return self._release() + event + _END
+            return self._pass_other(event)
         if _NO_CHOICES in event:
             return self._pass_usage_event(event)
         key = self._dialect.count_key
@@ -152,13 +178,36 @@ class StreamFilter:
     def _pass_output(self, event: bytes) -> bytes:
         if event.startswith(_ERROR):
             self.has_error = True
+            if self.text is not None and _ENGINE_FAILURE.search(event):
+                self._held_error.append(event)
+                return b""
         elif not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event:
             self.events_with_output += 1
+        if self.text is not None:
+            self._keep_text(event)
         if self._rename:
             event = self._renamed(event)
         if not self._hide_usage or (self.fingerprint is None and not self.has_error):
             return self._pass_or_hold(event)
         return (self._release() if self._held else b"") + self._stamped(event) + _END
+
+    def _keep_text(self, event: bytes) -> None:
+        """Of an event that may open or close the answer, or be more than text."""
+        self.first_event = self.first_event or event
+        self._last_event = event
+        at = event.find(self._text_mark)
+        start = at + len(self._text_mark)
+        end = end_of_string(event, start) if at >= 0 else -1
+        if end >= 0 and event[end + 1] == self._after_text and self.text is not None:
+            self.text += event[start:end]
+        elif not event.endswith(_WITHOUT_OUTPUT) and not _OPENING.search(event):
+            self.text = None
+
+    def _pass_other(self, event: bytes) -> bytes:
+        if self._held_error:
+            self._held_error.append(event)
+            return b""
+        return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
         # While the fingerprint is unknown, which is during an engine's first stream, all from the first finish on waits
@@ -190,16 +239,6 @@ class StreamFilter:
         if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
             return event
         return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
-
-
-def _regular_bytes(events: bytes) -> int:
-    """How many of the bytes are events that only bring output, as nearly all do."""
-    end = len(events)
-    for mark in (_FINISH, _NO_CHOICES, _ERROR):
-        at = events.find(mark, 0, end)
-        if at >= 0:
-            end = events.rfind(_END, 0, at) + len(_END) if _END in events[:at] else 0
-    return end
 
 
 def _choice_index(event: bytes) -> bytes:

@@ -4,12 +4,15 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.pricing import price_for
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
-from workers.contracts.usage import Outcome
+from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway import errors
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
@@ -19,10 +22,14 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
+from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
-from workers.gateway.metering import NOTHING, Meter, Settlement, outcome_of
+from workers.gateway.metering import Meter, outcome_of
+from workers.gateway.networks import client_address, peer_of
+from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.terms import Caller, Terms, read_terms
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +51,33 @@ class Asked(Struct, frozen=True, eq=False):
         return peek(self.request.body)
 
 
+class Errand(Struct, frozen=True, eq=False):
+    """A request on behalf of a key that was shown before. `keep_record` gets its usage record, called `record_id`."""
+
+    grant: Grant
+    record_id: str
+    tags: dict[str, str]
+    keep_record: Callable[[UsageRecord], None]
+
+
+class OwnPath(Protocol):
+    """Answers what is asked below one path: at once, or later. `headers` are ours, for its answer."""
+
+    def __call__(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None: ...
+
+
 class Surface:
-    """Answers requests itself, or hands them to an `Exchange`. `stop_reason` is set while it admits nothing."""
+    """Answers requests itself, or hands them to an `Exchange`. `stop_reason` is set while it admits nothing.
+
+    `own_paths` is who answers below `/v1/<name>` what no engine is asked for.
+    """
 
     def __init__(
         self,
         *,
         driver: Driver,
         meter: Meter,
+        journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -59,10 +85,12 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
+        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
         self._unix_time = unix_time
         self._randomness = randomness
         self._count_unrecorded = count_unrecorded
@@ -73,13 +101,16 @@ class Surface:
         try:
             self._route(client, request, extra_headers)
         except GatewayError as error:
-            self._respond_error(client, request, error, extra_headers)
+            self.respond_error(client, request, error, extra_headers)
         except Exception:
             logger.exception("request failed")
             if client.current is request and client.owner is None:
-                self._respond_error(client, request, errors.internal(), extra_headers)
+                self.respond_error(client, request, errors.internal(), extra_headers)
 
-    def _respond_error(
+    def run_errand(self, client: ClientConnection, request: HttpRequest, errand: Errand) -> None:
+        self._ask_engine(client, request, ENGINE_PATHS[request.path], [], grant=errand.grant, errand=errand)
+
+    def respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers
     ) -> None:
         self._count_unrecorded(error.code)
@@ -93,11 +124,11 @@ class Surface:
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
             if request.method != METHOD:
                 raise errors.method_not_allowed(METHOD.decode())
-            self._ask_engine(client, request, engine_path, extra_headers)
-        elif path == _MODELS or path.startswith(_MODELS + b"/"):
-            _require_method(request, "GET")
-            body = self._models(self._authenticate(request), path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
-            client.respond(200, [(b"content-type", b"application/json"), *extra_headers], body)
+            self._ask_engine(client, request, engine_path, extra_headers, grant=self._authenticate(request))
+        elif (own_path := self.own_paths.get(name := b"/".join(path.split(b"/", 3)[:3]))) is not None:
+            grant = self._authenticate(request)
+            self._require_scope(client, request, grant, name)
+            own_path(client, request, grant, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -123,32 +154,49 @@ class Surface:
             raise errors.key_invalid()
         return grant
 
+    def _require_scope(self, client: ClientConnection, request: HttpRequest, grant: Grant, path: bytes) -> None:
+        """The key's own limits; most keys have none, and then nothing is parsed."""
+        if not grant.may_ask(path):
+            raise errors.path_not_in_scope(path.decode("utf-8", "replace"))
+        if grant.networks is None or self.directory is None:
+            return
+        forwarded_for = request.header(b"x-forwarded-for")
+        address = client_address(peer_of(client.transport), forwarded_for, self.directory.trusted_proxies)
+        if not grant.may_come_from(address):
+            raise errors.address_not_in_scope()
+
     # -- what it asks for
 
     def _ask_engine(
-        self, client: ClientConnection, request: HttpRequest, path: EnginePath, extra_headers: Headers
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        path: EnginePath,
+        extra_headers: Headers,
+        *,
+        grant: Grant,
+        errand: Errand | None = None,
     ) -> None:
-        grant = self._authenticate(request)
         noted = note_headers(request.head.headers)
         settlement = self._open_settlement(request, grant, noted)
+        if errand is not None:
+            self._mark(settlement, errand)
         own_headers = [*path.api.answer_headers(settlement.request_id), *extra_headers]
         try:
             if self.stop_reason is not None:
                 raise self.stop_reason
-            question = self._understand(Asked(request, path, noted, grant), settlement)
+            if not self.journal.has_room():
+                raise errors.spool_unavailable()
+            self._require_scope(client, request, grant, request.path)
+            question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
             self.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
-        exchange.begin(
-            version_id=settlement.version_id,
-            tenant_id=grant.tenant.tenant_id,
-            rank=grant.rank,
-            max_queued=grant.tenant.max_queued_requests,
-        )
+        exchange.begin(terms)
 
-    def _understand(self, asked: Asked, settlement: Settlement) -> Question:
+    def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
         try:
             return self._resolve(asked, settlement)
@@ -158,17 +206,20 @@ class Surface:
             logger.exception("request %s failed", settlement.request_id)
             raise errors.internal() from error
 
-    def _resolve(self, asked: Asked, settlement: Settlement) -> Question:
+    def _resolve(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """Public model → version, noted in the settlement."""
         found = asked.peek()
         settlement.is_stream = found.is_stream
         settlement.end_user = found.end_user
-        settlement.tags = read_tags(asked.noted, found)
+        tags = read_tags(asked.noted, found)
+        settlement.tags = tags | settlement.tags if settlement.tags else tags
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
-        version = self._choose_version(asked, found, settlement)
+        directory, version = self._choose_version(asked, found, settlement)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
-        return Question(
+        caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
+        terms = read_terms(self.driver, caller, found, len(asked.request.body))
+        question = Question(
             request=asked.request,
             path=asked.path,
             request_id=settlement.request_id,
@@ -176,9 +227,11 @@ class Surface:
             peek=found,
             public_model=found.model,
             served_name=version.served_name,
+            rank=terms.request.rank,
         )
+        return question, terms
 
-    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> Version:
+    def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> tuple[Directory, Version]:
         directory = self.directory
         if directory is None or not directory.may_use(asked.grant, found.model):
             raise errors.model_not_found(found.model)
@@ -188,8 +241,8 @@ class Surface:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
-        settlement.price = version.price
-        return version
+        settlement.price = price_for(version, asked.grant.tenant)
+        return directory, version
 
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
         return Settlement(
@@ -202,6 +255,12 @@ class Surface:
             path=request.path.decode(),
         )
 
+    def _mark(self, settlement: Settlement, errand: Errand) -> None:
+        settlement.tags = errand.tags
+        settlement.record_id = errand.record_id
+        settlement.is_kept = True
+        self.meter.keepers[errand.record_id] = errand.keep_record
+
     def _request_id(self, given: bytes) -> str:
         """The client's own, if it may stand in a header and a log; else a new one."""
         if 0 < len(given) <= _MAX_REQUEST_ID and given.isascii() and given.decode().isprintable():
@@ -209,6 +268,20 @@ class Surface:
         return f"{self._randomness.getrandbits(128):032x}"
 
     # -- what we answer ourselves
+
+    def _take_outcome(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
+        """Kept in the spool, as usage is: so it is taken with the control plane down, and never without a spool."""
+        require_method(request, "POST")
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        told = read_outcome(request.body)
+        self.meter.note_outcome(self._open_settlement(request, grant, note_headers(request.head.headers)), told)
+        client.respond(200, [(b"content-type", b"application/json"), *headers], outcome_body(told))
+
+    def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
+        require_method(request, "GET")
+        body = self._models(grant, request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
+        client.respond(200, [(b"content-type", b"application/json"), *headers], body)
 
     def _models(self, grant: Grant, name: str) -> bytes:
         directory = self.directory
@@ -237,7 +310,7 @@ def _preflight_headers(request: HttpRequest) -> Headers:
     ]
 
 
-def _require_method(request: HttpRequest, method: str) -> None:
+def require_method(request: HttpRequest, method: str) -> None:
     allowed = (b"GET", b"HEAD") if method == "GET" else (method.encode(),)
     if request.method not in allowed:
         raise errors.method_not_allowed(b", ".join(allowed).decode())

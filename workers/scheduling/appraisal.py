@@ -1,11 +1,10 @@
 """What a request will take, what it is worth, and when it must start."""
 
-from math import inf
+from math import exp, inf
 
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.latency.lengths import LengthModel
-from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning, by_rank
 from workers.scheduling.workflows import Workflows
@@ -23,21 +22,23 @@ class Appraiser:
         self._workflows = workflows
         self._pace_s = 0.02
 
-    def appraise(self, ticket: Ticket, index: PrefixIndex, endpoint: EndpointModel, fleet: int) -> None:
+    def appraise(self, ticket: Ticket, endpoint: EndpointModel, fleet: int, *, is_speed_known: bool) -> None:
+        """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
         request, tuning = ticket.request, self._tuning
-        if request.prefix_blocks:
-            match = index.match(request.prefix_blocks)
-            ticket.hit_tokens = min(request.prompt_tokens - 1, match[0][0] * request.block_tokens) if match else 0
-        ticket.output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
+        prompt_tokens = request.prompt_tokens
+        hit_tokens = ticket.hit_tokens = max(ticket.hits.values()) if ticket.hits else 0
+        output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
+        ticket.output_tokens = output_tokens
         ticket.weight = by_rank(CLASS_WEIGHTS, request.rank) if request.weight is None else request.weight
-        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
-        decode_s = endpoint.decode_share_s(request.prompt_tokens, ticket.output_tokens)
-        kv_s = self.kv_tokens(ticket, ticket.hit_tokens) / endpoint.kv_capacity * self._residence_s(ticket)
-        ticket.kv_s = tuning.kv_weight * kv_s
-        ticket.cost_s = max(MIN_COST_S, ticket.prefill_s + decode_s + ticket.kv_s)
+        prefill_s = ticket.prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
+        ticket.kv_tokens = self.kv_tokens(ticket, hit_tokens)
+        residence_s = prefill_s + output_tokens * self._pace_s
+        ticket.kv_s = tuning.kv_weight * ticket.kv_tokens / endpoint.kv_capacity * residence_s
+        cost_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens) + ticket.kv_s
+        ticket.cost_s = max(MIN_COST_S, cost_s)
         ticket.density = ticket.weight / ticket.cost_s
-        self._set_limits(ticket, endpoint)
-        ticket.finish_by = ticket.start_by + ticket.prefill_s / fleet
+        self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
+        ticket.finish_by = ticket.start_by + prefill_s / fleet
 
     def kv_tokens(self, ticket: Ticket, hit_tokens: int) -> float:
         """On average over its stay: shared blocks are charged in part, the answer grows from nothing."""
@@ -45,32 +46,39 @@ class Appraiser:
         prompt_tokens = ticket.request.prompt_tokens - tuning.kv_hit_share * hit_tokens
         return prompt_tokens + tuning.kv_length_share * ticket.output_tokens
 
-    def answered(self, ticket: Ticket, output_tokens: int, now: float) -> None:
+    def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""
-        if output_tokens:
-            request = ticket.request
-            self._lengths.learn(request.tenant_id, request.predicted_output_tokens, output_tokens)
+        if not output_tokens:
+            return
+        request = ticket.request
+        self._lengths.learn(request.tenant_id, request.predicted_output_tokens, output_tokens)
         if ticket.first_token_at is not None and output_tokens > 1:
             pace_s = (now - ticket.first_token_at) / (output_tokens - 1)
             self._pace_s += PACE_LEARNING_RATE * (pace_s - self._pace_s)
+            endpoint.pace.learn(pace_s)
 
-    def _residence_s(self, ticket: Ticket) -> float:
-        return ticket.prefill_s + ticket.output_tokens * self._pace_s
-
-    def _set_limits(self, ticket: Ticket, endpoint: EndpointModel) -> None:
+    def _set_limits(self, ticket: Ticket, endpoint: EndpointModel, *, is_speed_known: bool) -> None:
         request = ticket.request
-        limit_s = self._limit_s(request, ticket, endpoint)
-        ticket.has_limit = limit_s < inf
-        if not ticket.has_limit:
+        limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
+        if request.deadline_at is not None:
+            limit_s = min(limit_s, self._until_deadline_s(ticket, endpoint, request.deadline_at))
+        ticket.has_limit = limit_s < inf and is_speed_known
+        if limit_s == inf:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)
+            if request.workflow_id:
+                limit_s += min(limit_s, self._workflows.attained_s(request))
         ticket.start_by = request.arrived_at + limit_s - ticket.prefill_s
         ticket.give_up_at = request.arrived_at + limit_s * self._tuning.late_factor if ticket.has_limit else inf
 
-    def _limit_s(self, request: Request, ticket: Ticket, endpoint: EndpointModel) -> float:
-        """Until the first token is due, from the arrival."""
-        limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
-        if request.deadline_at is not None:
-            pace_s = max(self._pace_s, endpoint.decode_step_s())
-            rest_s = ticket.output_tokens * pace_s + self._workflows.expected_rest_s(request)
-            limit_s = min(limit_s, request.deadline_at - rest_s - request.arrived_at)
-        return limit_s
+    def _until_deadline_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:
+        """When the first token is due, from the arrival; sets when there is no hope left."""
+        request = ticket.request
+        step_s = endpoint.decode_step_s()
+        rest_s = ticket.output_tokens * max(self._pace_s, step_s) + self._workflows.expected_rest_s(request)
+        ticket.hopeless_at = deadline_at - ticket.prefill_s - self._short_answer(request, ticket) * step_s
+        return deadline_at - rest_s - request.arrived_at
+
+    def _short_answer(self, request: Request, ticket: Ticket) -> float:
+        """Tokens that five answers out of six exceed: what is hopeless must be so in spite of our uncertainty."""
+        deviation = self._lengths.log_deviation(request.tenant_id, request.predicted_output_tokens)
+        return ticket.output_tokens * exp(-deviation)

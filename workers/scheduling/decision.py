@@ -1,6 +1,10 @@
 """Why a request went where it went: a value for the console, nothing is logged here."""
 
+from typing import NamedTuple
+
 from msgspec import Struct
+
+from workers.scheduling.ticket import State, Ticket
 
 
 class Considered(Struct, frozen=True):
@@ -13,8 +17,16 @@ class Considered(Struct, frozen=True):
     reason: str = ""
 
 
+Verdict = tuple[str, float | None, float, int, str]
+"""The fields of a Considered: nothing more is made of them until somebody asks."""
+
+
 class Decision(Struct, frozen=True, kw_only=True):
-    """`outcome` is kept, parked, late, sent or refused; `start_by` the latest start that it was judged by."""
+    """`outcome` is sent or refused; `start_by` the latest start that it was judged by.
+
+    `waited_as` is what the plan made of it while it waited: kept, parked or late; new when it did not wait, or was
+    not judged. `reason` says why it was refused, `version_id` where it was sent instead of to its own version.
+    """
 
     request_id: int
     at: float
@@ -25,3 +37,39 @@ class Decision(Struct, frozen=True, kw_only=True):
     bid_price: float
     endpoint_id: str = ""
     considered: tuple[Considered, ...] = ()
+    waited_as: str = ""
+    reason: str = ""
+    version_id: str = ""
+    attempts: int = 0
+
+
+class Draft(NamedTuple):
+    """What a Decision is made from, when it is asked for."""
+
+    ticket: Ticket
+    at: float
+    outcome: str
+    waited_as: State
+    bid_price: float
+    endpoint_id: str
+    considered: list[Verdict]
+    attempts: int
+    reason: str = ""
+
+    def decision(self) -> Decision:
+        ticket = self.ticket
+        return Decision(
+            request_id=ticket.request.request_id,
+            at=self.at,
+            outcome=self.outcome,
+            start_by=ticket.start_by,
+            cost_s=ticket.cost_s,
+            density=ticket.density,
+            bid_price=self.bid_price,
+            endpoint_id=self.endpoint_id,
+            considered=tuple(Considered(*verdict) for verdict in self.considered),
+            waited_as=self.waited_as.value,
+            reason=self.reason,
+            version_id=ticket.version_id,
+            attempts=self.attempts,
+        )

@@ -2,57 +2,38 @@
 
 from math import inf
 
-from msgspec import Struct
-
+from workers.scheduling.endpoint_spec import DEFAULT_SPEC, EndpointSpec, EndpointState, Warmth
+from workers.scheduling.failures.breaker import Breaker
+from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
-from workers.scheduling.latency.step_cost import StepCost
+from workers.scheduling.latency.speed import Pace, Speed
 from workers.scheduling.ticket import Ticket
 
+__all__ = ["DEFAULT_SPEC", "EndpointModel", "EndpointSpec"]
+
 REPORT_MAX_AGE_S = 2.0
-LEARNING_RATE = 0.05
-MIN_FACTOR, MAX_FACTOR = 0.4, 2.5
-
-
-class EndpointSpec(Struct, frozen=True, kw_only=True):
-    """What is known of an engine and its GPU before the first request."""
-
-    cost: StepCost
-    max_batched_tokens: int = 2048
-    max_sequences: int = 256
-
-
-DEFAULT_SPEC = EndpointSpec(
-    cost=StepCost(
-        t_fixed_ms=1.153,
-        ms_per_seq=0.00442,
-        t_weight_ms=5.453,
-        ms_per_token=0.017276,
-        p=2.0,
-        attn_fixed_ms=0.382,
-        ms_per_ctx_token=4.848e-05,
-        ms_per_attn_pair=1.013e-06,
-        kv_capacity_tokens=450_911,
-    )
-)
-"""An 8B model on an H100: a start for engines of which nothing is known; the factors learned do the rest."""
 
 
 class EndpointModel:
     """`prefill_until` is when everything sent so far has its first token, by the model; first tokens correct it.
 
     Own counts are the truth for what we sent. An engine's report only adds what we cannot know: the KV cache in use.
+    `full_s` is a full step beside what decodes now; `ready_at` is when an engine that loads or sleeps can take work.
     """
 
     __slots__ = (
+        "_dense_full_ms",
+        "_full_alone_s",
         "_paces",
         "_report",
         "_sent_since_report",
+        "_token_ms",
+        "breaker",
         "context_tokens",
         "cost",
         "decoding",
         "endpoint_id",
-        "failures_in_a_row",
-        "full_factor",
+        "full_s",
         "is_draining",
         "kv_capacity",
         "kv_tokens",
@@ -61,25 +42,32 @@ class EndpointModel:
         "max_sequences",
         "number",
         "opens_at",
+        "pace",
         "paused_until",
         "prefill_s_per_token",
+        "prefill_speed",
         "prefill_until",
         "prefilling",
+        "ready_at",
         "running",
-        "suspended_until",
+        "spec",
         "version",
         "version_id",
+        "warmth",
+        "watchdog",
     )
 
-    def __init__(self, endpoint_id: str, version_id: str, number: int, max_running: int, spec: EndpointSpec) -> None:
+    def __init__(
+        self, endpoint_id: str, version_id: str, number: int, max_running: int, *, spec: EndpointSpec, breaker: Breaker
+    ) -> None:
         self.endpoint_id = endpoint_id
         self.version_id = version_id
         self.number = number
         self.max_running = max_running
-        self.cost = spec.cost
-        self.max_batched_tokens = spec.max_batched_tokens
-        self.max_sequences = spec.max_sequences
-        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
+        self.breaker = breaker
+        self.watchdog = Watchdog()
+        self.warmth: Warmth = "warm"
+        self.ready_at = 0.0
         self.running: dict[int, Ticket] = {}
         self.prefilling: dict[int, Ticket] = {}
         self.decoding = 0
@@ -87,53 +75,83 @@ class EndpointModel:
         self.kv_tokens = 0.0
         self.prefill_until = 0.0
         self.paused_until = 0.0
-        self.full_factor = 1.0
         self.is_draining = False
         self.opens_at = 0.0
         self.version = 0
-        self.failures_in_a_row = 0
-        self.suspended_until = 0.0
         self._paces: dict[float, int] = {}
         self._report: EngineReport | None = None
         self._sent_since_report = 0.0
-        self.prefill_s_per_token = 0.0
-        self.refresh()
+        self.prefill_speed = Speed(is_known=spec.is_speed_known)
+        self.pace = Pace()
+        self._set_spec(spec)
 
     def __repr__(self) -> str:
         return f"EndpointModel({self.endpoint_id}: {len(self.prefilling)} prefilling, {self.decoding} decoding)"
 
+    def adapt(self, spec: EndpointSpec) -> None:
+        """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
+        if spec == self.spec:
+            return
+        is_other_cost = (spec.cost, spec.is_speed_known) != (self.cost, self.spec.is_speed_known)
+        if is_other_cost:
+            self.prefill_speed = Speed(is_known=spec.is_speed_known)
+        self._set_spec(spec)
+
+    def _set_spec(self, spec: EndpointSpec) -> None:
+        self.spec = spec
+        self.cost = spec.cost
+        self.max_batched_tokens = spec.max_batched_tokens
+        self.max_sequences = spec.max_sequences
+        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
+        self._dense_full_ms = spec.cost.dense_ms(spec.max_batched_tokens)
+        self._full_alone_s = spec.cost.step_s(spec.max_batched_tokens, 1, 0.0, 0.0)
+        self._token_ms = self._dense_full_ms / spec.max_batched_tokens
+        self.refresh()
+
+    def set_warmth(self, warmth: Warmth, ready_in_s: float | None, now: float) -> None:
+        self.warmth = warmth
+        if warmth == "warm":
+            self.ready_at = 0.0
+        else:
+            self.ready_at = inf if ready_in_s is None else now + ready_in_s
+
     # what a request costs here
 
-    def full_step_s(self, sequences: int) -> float:
-        return self.full_factor * self.cost.step_s(self.max_batched_tokens, sequences + 1, self.context_tokens, 0.0)
-
     def decode_step_s(self) -> float:
-        return self.cost.step_s(max(1, self.decoding), max(1, self.decoding), self.context_tokens, 0.0)
+        sequences = max(1, self.decoding)
+        return self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
 
     def refresh(self) -> None:
-        """After a change of what decodes: how long a token of prefill takes beside it."""
-        tokens = max(self.max_batched_tokens // 8, self.max_batched_tokens - self.decoding)
-        self.prefill_s_per_token = self.full_step_s(self.decoding) / tokens
+        """After a change of what decodes: how long a full step takes, and a token of prefill in it."""
+        cost, decoding, context = self.cost, self.decoding, self.context_tokens
+        full_ms = cost.t_fixed_ms + cost.ms_per_seq * (decoding + 1) + self._dense_full_ms
+        if context:
+            full_ms += cost.attn_fixed_ms + cost.ms_per_ctx_token * context
+        self.full_s = self.prefill_speed.factor * full_ms / 1000
+        batched = self.max_batched_tokens
+        room = batched - decoding
+        least_room = batched // 8
+        self.prefill_s_per_token = self.full_s / (max(least_room, room))
 
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
-        return new * self.prefill_s_per_token + self.full_factor * self.cost.ms_per_attn_pair * pairs / 1000
+        return new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
 
     def decode_share_s(self, prompt_tokens: int, output_tokens: float) -> float:
         """What an answer adds to the steps it takes part in."""
         cost = self.cost
         context = prompt_tokens + output_tokens / 2
-        token_ms = cost.dense_ms(self.max_batched_tokens) / self.max_batched_tokens
-        return output_tokens * (token_ms + cost.ms_per_seq + cost.ms_per_ctx_token * context) / 1000
+        return output_tokens * (self._token_ms + cost.ms_per_seq + cost.ms_per_ctx_token * context) / 1000
 
     # limits
 
     def is_usable(self, now: float) -> bool:
-        return not self.is_draining and self.suspended_until <= now
+        return not self.is_draining and max(self.breaker.opens_at(), self.ready_at) <= now
 
     def has_slot(self) -> bool:
-        return len(self.running) < self.max_running and len(self.running) < self.max_sequences
+        running = len(self.running)
+        return running < self.max_running and running < self.max_sequences
 
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
@@ -150,15 +168,20 @@ class EndpointModel:
     def reported(self, report: EngineReport) -> None:
         if self._report is not None and report.taken_at < self._report.taken_at:
             return
+        if self._report is None or report.taken_at > self._report.taken_at:
+            self.watchdog.reported(report)
         self._report = report
         self._sent_since_report = sum(
             ticket.kv_tokens for ticket in self.prefilling.values() if ticket.sent_at >= report.taken_at
         )
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
-        self.running[ticket.number] = ticket
-        self.prefilling[ticket.number] = ticket
-        ticket.prefill_until = self.prefill_until = max(now, self.prefill_until) + prefill_s
+        if not self.running or self.watchdog.is_stalled:
+            self.watchdog.progressed(now)
+        self.breaker.sent(ticket.number)
+        self.running[ticket.number] = self.prefilling[ticket.number] = ticket
+        begins_at = max(now, self.prefill_until)
+        ticket.prefill_until = self.prefill_until = begins_at + prefill_s
         self.kv_tokens += ticket.kv_tokens
         self._sent_since_report += ticket.kv_tokens
         pace = ticket.request.tpot_slo_s
@@ -171,9 +194,13 @@ class EndpointModel:
             return
         self.decoding += 1
         self.context_tokens += ticket.request.prompt_tokens + ticket.output_tokens / 2
-        self._shift(now - ticket.prefill_until)
-        self._learn(ticket, now)
-        self.prefill_until = max(now, self.prefill_until) if self.prefilling else now
+        late_s = now - ticket.prefill_until
+        self._learn_prefill(ticket, now)
+        if self.prefilling:
+            self._shift(late_s)
+            self.prefill_until = max(now, self.prefill_until + late_s)
+        else:
+            self.prefill_until = now
         self.refresh()
 
     def ended(self, ticket: Ticket) -> None:
@@ -196,19 +223,42 @@ class EndpointModel:
         if ticket.number not in self.prefilling:
             self.context_tokens += grown / 2
 
+    def state(self, now: float) -> EndpointState:
+        return EndpointState(
+            endpoint_id=self.endpoint_id,
+            version_id=self.version_id,
+            running=len(self.running),
+            prefilling=len(self.prefilling),
+            warmth=self.warmth,
+            is_draining=self.is_draining,
+            breaker=self.breaker.state(now),
+            is_stalled=self.watchdog.is_stalled,
+            kv_usage=self.kv_used(now) / self.kv_capacity,
+            report_age_s=None if self._report is None else now - self._report.taken_at,
+            prefill_tokens_per_s=1 / self.prefill_s_per_token if self.prefill_speed.is_learned else None,
+            prefill_error=self.prefill_speed.deviation,
+            prefill_observations=self.prefill_speed.observations,
+            step_s=self.pace.step_s,
+            step_error=self.pace.deviation,
+            step_observations=self.pace.observations,
+        )
+
     def _shift(self, late_s: float) -> None:
-        self.prefill_until += late_s
         for other in self.prefilling.values():
             other.prefill_until += late_s
 
-    def _learn(self, ticket: Ticket, now: float) -> None:
-        expected = ticket.prefill_s
-        observed = now - max(ticket.sent_at, ticket.prefill_until - expected)
-        if expected < self.cost.step_s(self.max_batched_tokens, 1, 0.0, 0.0):
+    def _learn_prefill(self, ticket: Ticket, now: float) -> None:
+        """Of a known engine from full steps alone; short prompts say more of the pause between two steps."""
+        if ticket.prefill_s < self._full_alone_s and self.prefill_speed.is_learned:
             return
-        ratio = observed / expected
-        self.full_factor *= 1 + LEARNING_RATE * (min(2.0, max(0.5, ratio)) - 1)
-        self.full_factor = min(MAX_FACTOR, max(MIN_FACTOR, self.full_factor))
+        expected_s = ticket.prefill_s
+        observed_s = now - max(ticket.sent_at, ticket.prefill_until - expected_s)
+        speed, cost = self.prefill_speed, self.cost
+        if expected_s < self._full_alone_s:
+            tokens = max(1, ticket.request.prompt_tokens - ticket.hit_tokens)
+            expected_s = max(expected_s, speed.factor * cost.step_s(tokens, 1, 0.0, 0.0))
+        if observed_s > 0:
+            speed.learn(observed_s / expected_s)
 
     def _forget_pace(self, pace: float | None) -> None:
         if pace is None:

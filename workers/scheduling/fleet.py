@@ -1,11 +1,11 @@
 """The endpoints of one version: which are open, and which suits a request best."""
 
 import heapq
-from itertools import cycle, islice
+from itertools import islice
 from math import inf
 
 from workers.scheduling.appraisal import Appraiser
-from workers.scheduling.decision import Considered
+from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.prefix.index import PrefixIndex
@@ -18,6 +18,7 @@ BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
 HOT_MARGIN = 4.0
+NO_HITS: dict[int, int] = {}
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
 
@@ -33,11 +34,10 @@ class Fleet:
         self.load = 0.0
         self._open: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
-        self._turn = 0
+        self._running = 0
         self._backlog_at = -inf
         self._backlog_s = 0.0
-        self._hot_running = inf
-        self.considered: list[Considered] = []
+        self.considered: list[Verdict] = []
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
@@ -45,6 +45,7 @@ class Fleet:
 
     def remove(self, endpoint: EndpointModel) -> None:
         del self.endpoints[endpoint.number]
+        self._running -= len(endpoint.running)
         self._open.pop(endpoint.number, None)
         self.index.forget_endpoint(endpoint.number)
 
@@ -58,27 +59,33 @@ class Fleet:
     def any_usable(self, now: float) -> bool:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 
+    def is_speed_known(self) -> bool:
+        return all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
+
     def backlog_s(self, now: float) -> float:
         """Prefill that the engines have still to do, summed over the fleet."""
         if now - self._backlog_at > BACKLOG_AGE_S:
             self._backlog_at = now
             self._backlog_s = sum(max(0.0, endpoint.prefill_until - now) for endpoint in self.endpoints.values())
-            running = sum(len(endpoint.running) for endpoint in self.endpoints.values())
-            self._hot_running = running / max(1, len(self.endpoints)) * self._tuning.hot_factor + HOT_MARGIN
         return self._backlog_s
 
     # open endpoints
 
     def touch(self, endpoint: EndpointModel, now: float) -> None:
         """After anything that may open or close it."""
-        endpoint.opens_at = self._opens_at(endpoint)
+        opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
-        if endpoint.opens_at <= now:
+        if opens_at <= now:
             self._open[endpoint.number] = endpoint
             return
         self._open.pop(endpoint.number, None)
-        if endpoint.opens_at < inf:
-            heapq.heappush(self._opening, (endpoint.opens_at, endpoint.number, endpoint.version))
+        if opens_at < inf:
+            heapq.heappush(self._opening, (opens_at, endpoint.number, endpoint.version))
+
+    def eased(self, endpoint: EndpointModel, now: float) -> None:
+        """After what can only open it: where nothing is left to prefill, one that was open is so still."""
+        if endpoint.prefilling or endpoint.number not in self._open:
+            self.touch(endpoint, now)
 
     def open_due(self, now: float) -> bool:
         """Opens what is due; whether any endpoint is open."""
@@ -100,26 +107,31 @@ class Fleet:
         if endpoint.is_draining or not endpoint.has_slot():
             return inf
         gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
-        return max(endpoint.suspended_until, endpoint.paused_until, endpoint.prefill_until - gate_s)
+        return max(
+            endpoint.breaker.opens_at(), endpoint.ready_at, endpoint.paused_until, endpoint.prefill_until - gate_s
+        )
 
     # the best endpoint
 
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
-        """Least predicted first token plus detour; None when none fits, or the best is worth waiting for."""
-        ticket.hits = self._hits(ticket.request)
+        """Least predicted first token plus detour; None when none fits, or the best is worth waiting for.
+
+        `ticket.hits` are what `hits` says of it.
+        """
         self.considered = considered = []
         best, best_score = None, inf
         limits = self._kv_limits(ticket, now)
-        self.backlog_s(now)
+        hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
         for endpoint in self._candidates(ticket):
-            hit_tokens = ticket.hits.get(endpoint.number, 0)
-            reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
-            if reason:
-                considered.append(Considered(endpoint.endpoint_id, reason=reason))
-                continue
-            prefill_s = endpoint.prefill_s(ticket.request.prompt_tokens, hit_tokens)
+            hit_tokens = hits.get(endpoint.number, 0) if hits else 0
+            if endpoint.running or endpoint.opens_at > now:
+                reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
+                if reason:
+                    considered.append((endpoint.endpoint_id, None, 0.0, 0, reason))
+                    continue
+            prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
             score = self._score(ticket, endpoint, prefill_s, now)
-            considered.append(Considered(endpoint.endpoint_id, score, prefill_s, hit_tokens))
+            considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
             if score < best_score:
                 best, best_score = endpoint, score
         return best if best is not None and best.number in self._open else None
@@ -127,16 +139,25 @@ class Fleet:
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""
         request = ticket.request
-        ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
-        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, ticket.hit_tokens)
-        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
+        hit_tokens = ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
+        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, hit_tokens)
+        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
+        self._running += 1
         self._backlog_s += ticket.prefill_s
         self._pause_for_pace(ticket, endpoint)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks)
         self.touch(endpoint, now)
+
+    def ended(self, ticket: Ticket, endpoint: EndpointModel) -> None:
+        endpoint.ended(ticket)
+        if self.endpoints.get(endpoint.number) is endpoint:
+            self._running -= 1
+
+    def hits(self, request: Request) -> dict[int, int]:
+        return self._hits(request) if request.prefix_blocks else NO_HITS
 
     def _hits(self, request: Request) -> dict[int, int]:
         """Cached tokens by endpoint, of those with the longest matches."""
@@ -153,25 +174,27 @@ class Fleet:
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
-        found = {number: self.endpoints[number] for number in ticket.hits}
-        if len(self._open) <= MAX_SCANNED:
-            found.update(self._open)
+        found = {number: self.endpoints[number] for number in ticket.hits} if ticket.hits else {}
+        is_open = self._open
+        if len(is_open) > MAX_SCANNED:
+            for number in list(islice(is_open, MAX_SCANNED)):
+                found[number] = is_open[number] = is_open.pop(number)
+        elif not found:
+            found = is_open
         else:
-            self._turn = (self._turn + MAX_SCANNED) % len(self._open)
-            for number in islice(cycle(self._open), self._turn, self._turn + MAX_SCANNED):
-                found[number] = self._open[number]
+            found.update(is_open)
         if ticket.failed_on is not None and len(found) > 1:
-            found.pop(ticket.failed_on.number, None)
+            found = {number: endpoint for number, endpoint in found.items() if endpoint is not ticket.failed_on}
         return list(found.values())
 
     def _reason_against(
         self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, kv_limits: tuple[float, float], now: float
     ) -> str:
-        if endpoint.is_draining or endpoint.suspended_until > now:
-            return "draining or suspended"
+        if not endpoint.is_usable(now):
+            return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running:
+        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running():
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
@@ -181,10 +204,14 @@ class Fleet:
         return ""
 
     def _score(self, ticket: Ticket, endpoint: EndpointModel, prefill_s: float, now: float) -> float:
-        starts_at = max(now, endpoint.prefill_until, endpoint.paused_until)
-        detour_s = max(0.0, prefill_s - ticket.prefill_s)
-        busy_s = TIE_S * len(endpoint.running) / endpoint.max_running
-        return starts_at - now + prefill_s + self._tuning.affinity * detour_s + busy_s
+        starts_at = max(now, endpoint.prefill_until)
+        starts_at = max(starts_at, endpoint.paused_until)
+        score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
+        detour_s = prefill_s - ticket.prefill_s
+        return score + self._tuning.affinity * detour_s if detour_s > 0 else score
+
+    def _hot_running(self) -> float:
+        return self._running / len(self.endpoints) * self._tuning.hot_factor + HOT_MARGIN
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.
@@ -192,7 +219,9 @@ class Fleet:
         Work that can wait leaves room for what cannot; under load, large work for small.
         """
         tuning = self._tuning
-        crowding = min(1.0, max(0.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD)))
+        crowding = 0.0
+        if self.load > CALM_LOAD:
+            crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
@@ -200,7 +229,7 @@ class Fleet:
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:
         """After full steps longer than the tightest pace among the running, short steps must make up for them."""
         target_s = self._tuning.pace_margin * endpoint.tightest_pace_s()
-        full_s = endpoint.full_step_s(endpoint.decoding)
+        full_s = endpoint.full_s
         if full_s <= target_s:
             return
         decode_s = endpoint.decode_step_s()
@@ -208,3 +237,13 @@ class Fleet:
         steps = new_tokens / max(1, endpoint.max_batched_tokens - endpoint.decoding)
         rest_s = max(0.1 * target_s, target_s - decode_s)
         endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s
+
+
+def _why_unusable(endpoint: EndpointModel, now: float) -> str:
+    if endpoint.is_draining:
+        return "draining"
+    if endpoint.ready_at > now:
+        return endpoint.warmth
+    if endpoint.watchdog.is_stalled:
+        return "stalled"
+    return f"breaker {endpoint.breaker.state(now)}"

@@ -5,7 +5,8 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted", "cannot_meet_deadline"]
-CancelReason = Literal["workflow_deadline"]
+CancelReason = Literal["workflow_deadline", "workflow_budget"]
+RejectReason = Literal["", "workflow_deadline", "workflow_budget", "deadline_passed", "retry_budget"]
 
 
 class SchedulerConfig(Struct, frozen=True, kw_only=True):
@@ -14,6 +15,10 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
     `max_attempts` counts dispatches of one request. `suspend_s`: how long an endpoint that failed a request gets
     nothing; it doubles with each failure in a row up to `max_suspend_s`. `max_decisions`: how many are kept until the
     driver takes them.
+
+    `stall_after_s`: how long an engine's counters may stand still while it has work. `retry_share`: how many tokens
+    may be tried again, per tenant and per version, for one that is sent; `retry_tokens_of_tenant` and
+    `retry_tokens_of_version` may be at once. `max_queued_tokens` bounds prompts and predicted answers that wait.
     """
 
     patience_s: float = 15.0
@@ -22,6 +27,11 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
     max_suspend_s: float = 30.0
     max_queued_requests: int = 10_000
     max_decisions: int = 1000
+    stall_after_s: float = 30.0
+    retry_share: float = 0.2
+    retry_tokens_of_tenant: float = 500_000.0
+    retry_tokens_of_version: float = 2_000_000.0
+    max_queued_tokens: float = 100_000_000.0
 
 
 class Request(Struct, kw_only=True, eq=False):
@@ -33,7 +43,12 @@ class Request(Struct, kw_only=True, eq=False):
     of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. `ttft_slo_s` and
     `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
     belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
-    of the class.
+    of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as `max_queued_of_tenant` does, None: not.
+
+    `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
+
+    Of its workflow: `workflow_steps` calls are expected in all, 0 unknown; `workflow_tokens` and
+    `workflow_picodollars` are budgets of the whole, None for none. Money needs the two prices.
     """
 
     request_id: int
@@ -52,30 +67,67 @@ class Request(Struct, kw_only=True, eq=False):
     weight: float | None = None
     tenant_weight: float = 1.0
     workflow_id: str = ""
+    max_queued_tokens_of_tenant: float | None = None
+    alternatives: tuple[str, ...] = ()
+    workflow_steps: int = 0
+    workflow_tokens: int | None = None
+    workflow_picodollars: int | None = None
+    picodollars_per_input_token: int = 0
+    picodollars_per_output_token: int = 0
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity."""
+    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity.
+
+    `steps_total` and `tokens_total` are counters that grow with every step while the engine works, such as vLLM's
+    iteration_tokens_total_count and the sum of its token counters; None where it has none. They tell an engine that
+    is busy from one that hangs.
+    """
 
     taken_at: float
     running: int
     waiting: int
     kv_usage: float
+    steps_total: float | None = None
+    tokens_total: float | None = None
+
+
+class KVChange(Struct, frozen=True, kw_only=True):
+    """One event of an engine's KV cache, as vLLM publishes them: BlockStored, BlockRemoved, AllBlocksCleared.
+
+    Blocks have the numbers that `Request.prefix_blocks` has. `stored` blocks follow `parent` and each other; what is
+    cleared is so before anything is stored.
+    """
+
+    stored: tuple[int, ...] = ()
+    parent: int | None = None
+    removed: tuple[int, ...] = ()
+    is_cleared: bool = False
 
 
 class Dispatch(Struct, frozen=True):
-    """Send the request to the endpoint now."""
+    """Send the request to the endpoint now.
+
+    `version_id` is set when it runs on one of its alternatives. Dispatches of one event with the same `batch`, other
+    than 0, go to the engine together.
+    """
 
     request_id: int
     endpoint_id: str
+    version_id: str = ""
+    batch: int = 0
 
 
 class Reject(Struct, frozen=True):
-    """Answer the request with an error; it is forgotten. `retry_after_s` is an honest guess, or None."""
+    """Answer the request with an error; it is forgotten. `retry_after_s` is an honest guess, or None.
+
+    `reason` says more than the code where there is more to say.
+    """
 
     request_id: int
     code: RejectCode
     retry_after_s: int | None = None
+    reason: RejectReason = ""
 
 
 class Cancel(Struct, frozen=True):
@@ -92,7 +144,18 @@ class Migrate(Struct, frozen=True):
     endpoint_id: str
 
 
-Command = Dispatch | Reject | Cancel | Migrate
+class Suspect(Struct, frozen=True):
+    """The endpoint has work and makes no progress. Nothing new is sent there until a probe shows that it works.
+
+    Of `request_ids` no token has come: abort them in the engine and answer each with `request_failed`, `may_retry`
+    unless a byte has gone out. Those that stream are left: more may come. Safe to ignore.
+    """
+
+    endpoint_id: str
+    request_ids: tuple[int, ...]
+
+
+Command = Dispatch | Reject | Cancel | Migrate | Suspect
 
 
 class Core(Protocol):

@@ -1,14 +1,17 @@
 """The queue in front of one model version: plan, order and endpoints together."""
 
-from math import ceil
+from collections import deque
+from math import ceil, inf
 
 from workers.scheduling.appraisal import Appraiser
-from workers.scheduling.decision import Decision
+from workers.scheduling.batching import BatchWindow
+from workers.scheduling.decision import Draft
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.fleet import Fleet
 from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
+from workers.scheduling.planning.price import PRICED_LOAD
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
 from workers.scheduling.workflows import Workflows
@@ -17,28 +20,41 @@ LOOK_AHEAD = 2
 LOOK_AHEAD_AT_TICK = 8
 MAX_RETRY_AFTER_S = 60
 MAX_HOLD_UP_S = 0.5
-Choice = tuple[Ticket, EndpointModel]
+CROWDED_LOAD = 1.0
+Pair = tuple[Ticket, EndpointModel]
+Choice = tuple[Ticket, EndpointModel, int]
+"""What is sent where, and the number of its batch, 0 for none."""
 
 
 class Pool:
-    """`fill` says what is sent now, `advance` what is refused."""
+    """`arrive` and `fill` say what is sent now, `advance` what is refused."""
 
-    def __init__(self, tuning: Tuning, lengths: LengthModel, workflows: Workflows, now: float) -> None:
+    def __init__(
+        self, tuning: Tuning, lengths: LengthModel, workflows: Workflows, drafts: deque[Draft], now: float
+    ) -> None:
         self._tuning = tuning
+        self._drafts = drafts
         self.appraiser = Appraiser(tuning, lengths, workflows)
         self.fleet = Fleet(tuning, self.appraiser)
         self.plan = Plan(tuning, now)
         self._queue = ClassQueue(tuning.class_lead_s, is_fair=tuning.is_fair)
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
+        self._is_speed_known = True
+        self._batch: BatchWindow | None = None
+        self.usable_at = -inf
 
     # endpoints
 
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
         self.plan.resize(len(self.fleet.endpoints), now)
+        self._is_speed_known = self.fleet.is_speed_known()
+        if endpoint.spec.batching is not None:
+            self._batch = self._batch or BatchWindow(endpoint.spec.batching)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
+            self._appraise(ticket, now)
             self._enter(ticket, now)
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
@@ -47,80 +63,132 @@ class Pool:
 
     # tickets
 
-    def arrive(self, ticket: Ticket, now: float) -> None:
+    def arrive(self, ticket: Ticket, now: float) -> EndpointModel | None:
+        """Where the ticket runs at once; None when it waits."""
+        if not self.fleet.endpoints:
+            self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+            return None
+        self._appraise(ticket, now)
+        if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
+            endpoint = self.fleet.choose(ticket, now)
+            if endpoint is not None:
+                self._queue.served_at_once(ticket)
+                self._hand_over(ticket, endpoint, now)
+                return endpoint
         self.waiting[ticket.number] = ticket
-        if self.fleet.endpoints:
-            self._enter(ticket, now)
-        else:
-            self._unappraised[ticket.number] = ticket
+        self._enter(ticket, now)
+        if self._batch is not None:
+            self._batch.joined(ticket)
+        return None
+
+    def _is_calm(self) -> bool:
+        """Then whoever comes while nobody waits needs no plan."""
+        return self.fleet.load <= PRICED_LOAD and self._batch is None
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]
         if self._unappraised.pop(ticket.number, None) is None:
             self.plan.leave(ticket, State.GONE)
 
+    def note_usable(self, now: float) -> bool:
+        """Whether an endpoint may be sent anything; remembers when that was so last."""
+        is_usable = self.fleet.any_usable(now)
+        if is_usable:
+            self.usable_at = now
+        return is_usable
+
+    def cannot_make(self, ticket: Ticket, now: float) -> bool:
+        """Whether a waiting ticket has no prospect here of being in time."""
+        return ticket.state in {State.PARKED, State.LATE} or not self.fleet.any_usable(now)
+
+    def has_room(self, now: float) -> bool:
+        """For one that could not make it elsewhere."""
+        return not self.waiting and self.fleet.load <= CROWDED_LOAD and self.fleet.open_due(now)
+
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
         for ticket in self.plan.advance(self.fleet.backlog_s(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
-        return self.plan.given_up(now)
+        self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
+        return self.plan.given_up(now) if self._is_speed_known else []
 
     def fill(self, now: float, look_ahead: int = LOOK_AHEAD) -> list[Choice]:
         """`look_ahead` bounds how many tickets are passed over that wait for a better endpoint than those open."""
+        if self._batch is not None:
+            return self._fill_batches(self._batch, now)
         sent: list[Choice] = []
         while self.waiting and self.fleet.open_due(now):
             choice = self._next_kept(now, look_ahead) or self._next_spare(now)
             if choice is None:
                 break
             self._send(*choice, now)
-            sent.append(choice)
+            sent.append((*choice, 0))
         return sent
+
+    def next_opening_at(self) -> float:
+        """When something may be sent without another event."""
+        opening_at = self.fleet.next_opening_at()
+        return opening_at if self._batch is None else min(opening_at, self._batch.closes_at)
+
+    def ready_in_s(self, now: float, patience_s: float) -> int:
+        """Until an endpoint is there, where one is on its way; at least 1."""
+        ready_at = min((endpoint.ready_at for endpoint in self.fleet.endpoints.values()), default=inf)
+        wait_s = ready_at - now if now < ready_at < inf else patience_s
+        return max(1, ceil(wait_s))
 
     def retry_after_s(self, now: float) -> int:
         """Seconds until more would be taken, as far as can be told; at least 1."""
         wait_s = self.plan.retry_after_s(self.fleet.backlog_s(now))
         return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
 
-    def decision(self, ticket: Ticket, outcome: str, now: float) -> Decision:
-        return Decision(
-            request_id=ticket.request.request_id,
-            at=now,
-            outcome=outcome,
-            start_by=ticket.start_by,
-            cost_s=ticket.cost_s,
-            density=ticket.density,
-            bid_price=self.plan.prices.price_of(ticket.request.tenant_id),
-            endpoint_id=ticket.endpoint.endpoint_id if ticket.endpoint is not None else "",
-            considered=tuple(self.fleet.considered),
-        )
+    def explain(self, ticket: Ticket, outcome: str, waited_as: State, now: float, reason: str = "") -> None:
+        """Notes a decision, for whoever asks."""
+        endpoint = ticket.endpoint
+        bid_price = self.plan.prices.price_of(ticket.request.tenant_id)
+        self._drafts.append(
+            Draft(
+                ticket, now, outcome, waited_as, bid_price, endpoint.endpoint_id if endpoint else "",
+                self.fleet.considered if endpoint else [], ticket.attempts, reason,
+            )
+        )  # fmt: skip
 
-    def _enter(self, ticket: Ticket, now: float) -> None:
+    def _appraise(self, ticket: Ticket, now: float) -> None:
         endpoints = self.fleet.endpoints
         some = next(iter(endpoints.values()))
-        self.appraiser.appraise(ticket, self.fleet.index, some, len(endpoints))
-        self.plan.arrive(ticket, self._fair_weight(ticket), now)
+        ticket.hits = self.fleet.hits(ticket.request)
+        if not self._is_speed_known:
+            self._is_speed_known = self.fleet.is_speed_known()
+        self.appraiser.appraise(ticket, some, len(endpoints), is_speed_known=self._is_speed_known)
+        self.plan.note(ticket, self._fair_weight(ticket), now)
+        self.fleet.load = self.plan.prices.load
+
+    def _enter(self, ticket: Ticket, now: float) -> None:
+        self.plan.arrive(ticket, now)
         if ticket.state is State.KEPT:
             self._queue.push(ticket)
         self.plan.relieve(self.fleet.backlog_s(now), now)
-        self.fleet.load = self.plan.prices.load
 
     def _fair_weight(self, ticket: Ticket) -> float:
         request = ticket.request
         return by_rank(CLASS_WEIGHTS, request.rank) * request.tenant_weight
 
     def _send(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
-        self.plan.leave(ticket, State.SENT)
         del self.waiting[ticket.number]
+        self._queue.served(ticket)
+        self._hand_over(ticket, endpoint, now)
+
+    def _hand_over(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         ticket.endpoint = endpoint
         ticket.sent_at = now
         ticket.attempts += 1
-        self._queue.served(ticket)
+        self.explain(ticket, "sent", ticket.state, now)
+        self.plan.leave(ticket, State.SENT)
         self.fleet.sent(ticket, endpoint, now)
 
     # who is next
 
-    def _next_kept(self, now: float, look_ahead: int) -> Choice | None:
+    def _next_kept(self, now: float, look_ahead: int) -> Pair | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""
         passed: dict[int, Ticket] = {}
         choice = None
@@ -128,7 +196,7 @@ class Pool:
             ticket = self._queue.pop()
             if ticket is None:
                 break
-            endpoint = self.fleet.choose(ticket, now)
+            endpoint = self._choose(ticket, now)
             if endpoint is not None:
                 choice = (ticket, endpoint)
             else:
@@ -137,7 +205,7 @@ class Pool:
             self._queue.push(ticket)
         return choice
 
-    def _next_spare(self, now: float) -> Choice | None:
+    def _next_spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.
 
         A parked ticket can still be in time; a late one goes while most of the fleet has nothing to do.
@@ -153,6 +221,43 @@ class Pool:
             return self._try_on_idle(late, now)
         return None
 
-    def _try_on_idle(self, ticket: Ticket, now: float) -> Choice | None:
-        endpoint = self.fleet.choose(ticket, now)
+    def _try_on_idle(self, ticket: Ticket, now: float) -> Pair | None:
+        endpoint = self._choose(ticket, now)
         return (ticket, endpoint) if endpoint is not None and not endpoint.prefilling else None
+
+    def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
+        """The prefixes may have changed while it waited."""
+        ticket.hits = self.fleet.hits(ticket.request)
+        return self.fleet.choose(ticket, now)
+
+    # engines without continuous batching
+
+    def _fill_batches(self, window: BatchWindow, now: float) -> list[Choice]:
+        """One batch to every open endpoint that has nothing to do, as long as a batch is due."""
+        sent: list[Choice] = []
+        self.fleet.open_due(now)
+        for endpoint in [idle for idle in self.fleet.idle() if not idle.running]:
+            if not self.waiting or not window.is_due(now):
+                break
+            members = self._form_batch(window, endpoint, now)
+            batch = window.next_number()
+            sent += [(ticket, endpoint, batch) for ticket in members]
+            window.rebuild(self.waiting.values())
+        return sent
+
+    def _form_batch(self, window: BatchWindow, endpoint: EndpointModel, now: float) -> list[Ticket]:
+        members: list[Ticket] = []
+        tokens = 0
+        while endpoint.has_slot() and len(members) < window.batching.max_requests:
+            ticket = self._queue.pop() or self.plan.densest_parked(now) or self.plan.next_late()
+            if ticket is None:
+                break
+            tokens += ticket.request.prompt_tokens
+            if members and tokens > window.batching.max_tokens:
+                if ticket.state is State.KEPT:
+                    self._queue.push(ticket)
+                break
+            self.fleet.considered = [(endpoint.endpoint_id, 0.0, ticket.prefill_s, 0, "")]
+            self._send(ticket, endpoint, now)
+            members.append(ticket)
+        return members

@@ -4,6 +4,8 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
+
 from workers.scheduling.interface import Request
 
 if TYPE_CHECKING:
@@ -21,64 +23,43 @@ class State(Enum):
     GONE = "gone"
 
 
-class Ticket:
-    """Times are on the driver's clock.
+class Ticket(Struct, eq=False):
+    """Times are on the driver's clock. `version_id` is where it waits or runs: its own, or one of its alternatives.
 
     `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
     endpoint that suits it best; `density` is its weight over its cost.
 
     `start_by` is the latest start of its prefill; `finish_by` the same as the plan needs it, for a fleet that works on
     many requests at once; `give_up_at` when late work is refused. Without `has_limit` the first only orders.
+    `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer.
     """
 
-    __slots__ = (
-        "attempts",
-        "cost_s",
-        "density",
-        "endpoint",
-        "failed_on",
-        "finish_by",
-        "first_token_at",
-        "generated_tokens",
-        "give_up_at",
-        "has_limit",
-        "hit_tokens",
-        "hits",
-        "kv_s",
-        "kv_tokens",
-        "number",
-        "output_tokens",
-        "prefill_s",
-        "prefill_until",
-        "request",
-        "sent_at",
-        "slot",
-        "start_by",
-        "state",
-        "weight",
-    )
-
-    def __init__(self, request: Request, number: int) -> None:
-        self.request = request
-        self.number = number
-        self.state = State.NEW
-        self.weight = 1.0
-        self.output_tokens = 1.0
-        self.cost_s = self.prefill_s = self.kv_s = 0.0
-        self.density = inf
-        self.start_by = self.finish_by = self.give_up_at = inf
-        self.has_limit = False
-        self.slot = 0
-        self.hit_tokens = 0
-        self.hits: dict[int, int] = {}
-        self.endpoint: EndpointModel | None = None
-        self.failed_on: EndpointModel | None = None
-        self.attempts = 0
-        self.generated_tokens = 0
-        self.sent_at = 0.0
-        self.prefill_until = 0.0
-        self.first_token_at: float | None = None
-        self.kv_tokens = 0.0
+    request: Request
+    number: int
+    version_id: str = ""
+    state: State = State.NEW
+    weight: float = 1.0
+    output_tokens: float = 1.0
+    cost_s: float = 0.0
+    prefill_s: float = 0.0
+    kv_s: float = 0.0
+    density: float = inf
+    start_by: float = inf
+    finish_by: float = inf
+    give_up_at: float = inf
+    hopeless_at: float = inf
+    has_limit: bool = False
+    slot: int = 0
+    hit_tokens: int = 0
+    hits: dict[int, int] = field(default_factory=dict)
+    endpoint: "EndpointModel | None" = None
+    failed_on: "EndpointModel | None" = None
+    attempts: int = 0
+    generated_tokens: int = 0
+    sent_at: float = 0.0
+    prefill_until: float = 0.0
+    first_token_at: float | None = None
+    kv_tokens: float = 0.0
 
     def __repr__(self) -> str:
         return f"Ticket({self.request.request_id} {self.state.value}, start by {self.start_by:.3f})"

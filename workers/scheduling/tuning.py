@@ -52,4 +52,4 @@ PRICE_EVERY_S = 0.25
 
 def by_rank(values: tuple[float, ...], rank: int) -> float:
     """The last value stands for all lower classes."""
-    return values[min(rank, len(values) - 1)]
+    return values[rank] if rank < len(values) else values[-1]

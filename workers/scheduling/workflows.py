@@ -2,17 +2,30 @@
 
 import heapq
 
-from workers.scheduling.interface import Request
+from msgspec import Struct
+
+from workers.scheduling.interface import CancelReason, Request
 
 MAX_WORKFLOWS = 10_000
 LEARNING_RATE = 0.05
 FORGET_AFTER_S = 600.0
 
 
-class Workflow:
-    """`live` are its requests in the scheduler's hands."""
+class Waste(Struct):
+    """What workflows that were cut off had used by then."""
 
-    __slots__ = ("calls", "deadline_at", "live", "seen_at", "tenant_id")
+    workflows: int = 0
+    tokens: int = 0
+    service_s: float = 0.0
+
+
+class Workflow:
+    """`live` are its requests in the scheduler's hands; `attained_s` is the service that its calls had, of one engine.
+
+    `lost` says why it was cut off; nothing of it is served after that.
+    """
+
+    __slots__ = ("attained_s", "calls", "deadline_at", "live", "lost", "picodollars", "seen_at", "tenant_id", "tokens")
 
     def __init__(self, tenant_id: str, deadline_at: float | None, now: float) -> None:
         self.tenant_id = tenant_id
@@ -20,6 +33,17 @@ class Workflow:
         self.live: dict[int, None] = {}
         self.calls = 0
         self.seen_at = now
+        self.attained_s = 0.0
+        self.tokens = 0
+        self.picodollars = 0
+        self.lost: CancelReason | None = None
+
+    def exceeds_budget(self, request: Request, tokens: int) -> bool:
+        """With so many tokens to come."""
+        if request.workflow_tokens is not None and self.tokens + tokens > request.workflow_tokens:
+            return True
+        to_come = tokens * request.picodollars_per_input_token
+        return request.workflow_picodollars is not None and self.picodollars + to_come > request.workflow_picodollars
 
 
 class _Kind:
@@ -33,68 +57,129 @@ class _Kind:
 
 
 class Workflows:
-    """At most MAX_WORKFLOWS are remembered; the longest unseen is forgotten first, and teaches how long they get."""
+    """At most MAX_WORKFLOWS are remembered; the longest unseen is forgotten first, and teaches how long they get.
+
+    A workflow belongs to one tenant: ids of two tenants never meet.
+    """
 
     def __init__(self) -> None:
-        self._workflows: dict[str, Workflow] = {}
+        self._workflows: dict[tuple[str, str], Workflow] = {}
         self._kinds: dict[str, _Kind] = {}
-        self._deadlines: list[tuple[float, str]] = []
+        self._deadlines: list[tuple[float, tuple[str, str]]] = []
+        self.waste = Waste()
 
     def __len__(self) -> int:
         return len(self._workflows)
 
-    def arrived(self, request: Request, now: float) -> None:
+    def arrived(self, request: Request, now: float) -> CancelReason | None:
+        """Why it may not be served, if it may not."""
         if not request.workflow_id:
-            return
-        workflow = self._workflows.pop(request.workflow_id, None)
+            return None
+        key = _key(request)
+        workflow = self._workflows.pop(key, None)
         if workflow is None:
             workflow = self._begin(request, now)
         else:
-            kind = self._kinds[workflow.tenant_id]
+            kind = self._kind_of(workflow.tenant_id)
             kind.cycle_s += LEARNING_RATE * (now - workflow.seen_at - kind.cycle_s)
-        self._workflows[request.workflow_id] = workflow
+        self._workflows[key] = workflow
         workflow.calls += 1
         workflow.seen_at = now
         workflow.live[request.request_id] = None
         self._forget(now)
+        if workflow.lost is None and workflow.exceeds_budget(request, request.prompt_tokens):
+            self._lose(workflow, "workflow_budget")
+        return workflow.lost
 
-    def ended(self, request: Request) -> None:
-        workflow = self._workflows.get(request.workflow_id)
-        if workflow is not None:
-            workflow.live.pop(request.request_id, None)
+    def ended(self, request: Request, output_tokens: int = 0, service_s: float = 0.0) -> None:
+        """`service_s` is what the call took of an engine."""
+        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
+        if workflow is None:
+            return
+        workflow.live.pop(request.request_id, None)
+        workflow.attained_s += service_s
+        if service_s:
+            workflow.tokens += request.prompt_tokens + output_tokens
+            workflow.picodollars += (
+                request.prompt_tokens * request.picodollars_per_input_token
+                + output_tokens * request.picodollars_per_output_token
+            )
+
+    def overspent(self, request: Request) -> list[int]:
+        """Requests to stop, each once, when what has ended used up the budget."""
+        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
+        if workflow is None or workflow.lost is not None or not workflow.exceeds_budget(request, 0):
+            return []
+        self._lose(workflow, "workflow_budget")
+        return list(workflow.live)
+
+    def doom(self, request: Request) -> list[int]:
+        """Its deadline cannot be met any more: its other requests, to be stopped."""
+        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
+        if workflow is None or workflow.lost is not None:
+            return []
+        self._lose(workflow, "workflow_deadline")
+        return [request_id for request_id in workflow.live if request_id != request.request_id]
+
+    def attained_s(self, request: Request) -> float:
+        workflow = self._workflows.get(_key(request))
+        return workflow.attained_s if workflow is not None else 0.0
 
     def expected_rest_s(self, request: Request) -> float:
-        """After this call: the calls that workflows of the tenant still make at this point, as fast as they come."""
-        workflow = self._workflows.get(request.workflow_id)
+        """After this call: the calls still to come, as fast as they come.
+
+        How many is what the client expects, or else what workflows of the tenant still make at this point.
+        """
+        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
         if workflow is None:
             return 0.0
-        kind = self._kinds[workflow.tenant_id]
-        return max(0.0, kind.calls - workflow.calls) * kind.cycle_s
+        kind = self._kind_of(workflow.tenant_id)
+        calls = request.workflow_steps or kind.calls
+        return max(0.0, calls - workflow.calls) * kind.cycle_s
 
     def lost(self, now: float) -> list[int]:
         """Requests of workflows whose deadline has passed, each once."""
         requests: list[int] = []
         while self._deadlines and self._deadlines[0][0] < now:
-            _, workflow_id = heapq.heappop(self._deadlines)
-            workflow = self._workflows.get(workflow_id)
-            if workflow is not None:
+            _, key = heapq.heappop(self._deadlines)
+            workflow = self._workflows.get(key)
+            if workflow is not None and workflow.lost is None:
+                if workflow.live:
+                    self._lose(workflow, "workflow_deadline")
                 requests += workflow.live
         return requests
 
+    def _lose(self, workflow: Workflow, reason: CancelReason) -> None:
+        workflow.lost = reason
+        self.waste.workflows += 1
+        self.waste.tokens += workflow.tokens
+        self.waste.service_s += workflow.attained_s
+
     def _begin(self, request: Request, now: float) -> Workflow:
-        self._kinds.setdefault(request.tenant_id, _Kind())
         if len(self._deadlines) > 2 * MAX_WORKFLOWS:
             self._deadlines = sorted(item for item in self._deadlines if item[1] in self._workflows)
         if request.deadline_at is not None:
-            heapq.heappush(self._deadlines, (request.deadline_at, request.workflow_id))
+            heapq.heappush(self._deadlines, (request.deadline_at, _key(request)))
         return Workflow(request.tenant_id, request.deadline_at, now)
+
+    def _kind_of(self, tenant_id: str) -> _Kind:
+        kind = self._kinds.get(tenant_id)
+        if kind is None:
+            kind = self._kinds[tenant_id] = _Kind()
+            if len(self._kinds) > MAX_WORKFLOWS:
+                del self._kinds[next(iter(self._kinds))]
+        return kind
 
     def _forget(self, now: float) -> None:
         while self._workflows:
-            workflow_id = next(iter(self._workflows))
-            workflow = self._workflows[workflow_id]
+            key = next(iter(self._workflows))
+            workflow = self._workflows[key]
             if len(self._workflows) <= MAX_WORKFLOWS and now - workflow.seen_at < FORGET_AFTER_S:
                 return
-            kind = self._kinds[workflow.tenant_id]
+            kind = self._kind_of(workflow.tenant_id)
             kind.calls += LEARNING_RATE * (workflow.calls - kind.calls)
-            del self._workflows[workflow_id]
+            del self._workflows[key]
+
+
+def _key(request: Request) -> tuple[str, str]:
+    return request.tenant_id, request.workflow_id

@@ -45,15 +45,18 @@ class Lab:
     """Builds workloads from the traces of a folder and plays them."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or default_folder()
-        self._costs = load_costs(self._folder)
+        self.folder = folder or default_folder()
+        self._costs = load_costs(self.folder)
+
+    def engines(self) -> list[str]:
+        return list(self._costs)
 
     def workload(self, name: str, load: float, seed: int, duration_s: float | None = None) -> Workload:
         recipe = WORKLOADS[name]
         rng = Random(f"{name} {seed}")
         rate_per_s = load * recipe.unit_per_s
         duration_s = recipe.duration_s if duration_s is None else duration_s
-        setting = Setting(self._folder, self._costs[recipe.engine], load, rate_per_s, duration_s, rng)
+        setting = Setting(self.folder, self._costs[recipe.engine], load, rate_per_s, duration_s, rng)
         workload = recipe.build(setting)
         predict(jobs_of(workload), LENGTH_SIGMA, Random(f"lengths {seed}"))
         return workload

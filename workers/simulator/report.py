@@ -35,7 +35,7 @@ class Scores(Struct, frozen=True, kw_only=True):
 
 def score(workload: Workload, jobs: list[Job], ended_at: float, fleet: int) -> Scores:
     asked = [job for job in jobs if job.is_refused or job.endpoint]
-    good = _good_jobs(workload, asked)
+    good = good_jobs(workload, asked)
     answered = sorted(job.first_token_at - job.arrived_at for job in asked if job.first_token_at is not None)
     paces = sorted(job.tpot_s() * 1000 for job in asked if job.finished_at is not None)
     shares = _shares(asked, good)
@@ -73,7 +73,7 @@ def is_in_time(session: Session) -> bool:
     return last.finished_at is not None and last.finished_at <= session.starts_at + (session.budget_s or 0.0)
 
 
-def _good_jobs(workload: Workload, asked: list[Job]) -> dict[int, bool]:
+def good_jobs(workload: Workload, asked: list[Job]) -> dict[int, bool]:
     if not _is_of_workflows(workload):
         return {job.number: job.meets_slo() for job in asked}
     in_time = {session.number: is_in_time(session) for session in workload.sessions}

@@ -10,7 +10,7 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_GET, require_POST
 
 from apps.common.errors import InvalidInputError
-from apps.console.access import ConsoleRequest, everybody, page, require
+from apps.console.access import ConsoleRequest, page, require
 from apps.console.policies.measures import measure
 from apps.console.policies.periods import Period, period_for, zone_named
 from apps.console.policies.snippets import snippets_for
@@ -19,6 +19,7 @@ from apps.console.usage_query import read_id, read_text
 from apps.quotas.selectors import find_policy
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
+from apps.tenants.matrix import Permission
 from apps.tenants.selectors import get_tenant, list_keys
 from apps.tenants.services import mint_playground_key
 from apps.usage.selectors.records import find_record_of_request, page_of_records
@@ -29,7 +30,7 @@ RECENT_RECORDS = 6
 GENERATE = "generate"
 
 
-@page(everybody)
+@page(Permission.SEE_KEYS)
 def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     require(policies.may_see_keys(request.actor, tenant.pk))
@@ -50,7 +51,7 @@ def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "tenant_home.html", context)
 
 
-@page(everybody)
+@page(Permission.CREATE_KEYS)
 def playground(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     require(policies.may_create_key(request.actor, tenant.pk))
@@ -63,7 +64,7 @@ def playground(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "playground.html", context)
 
 
-@page(everybody)
+@page(Permission.CREATE_KEYS)
 @require_POST
 def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
@@ -74,10 +75,11 @@ def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase
     return JsonResponse(body, headers={"Cache-Control": "no-store"})
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 @require_GET
 def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """204 until the usage record of the request has arrived."""
+    get_tenant(actor=request.actor, tenant_id=tenant_id)
     key_id, request_id = read_id(request.GET, "key_id"), read_text(request.GET, "request_id")
     if key_id is None:
         raise InvalidInputError("key_id is missing")

@@ -11,12 +11,13 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
-from apps.console.access import ConsoleRequest, everybody, page, require
+from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import KeyForm
 from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import attempt, render_page
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
+from apps.tenants.matrix import Permission
 from apps.tenants.models import APIKey, Tenant
 from apps.tenants.selectors import get_key, get_tenant, list_keys
 from apps.tenants.services import create_key, revoke_key
@@ -24,7 +25,7 @@ from apps.tenants.services import create_key, revoke_key
 GENERATE = "generate"
 
 
-@page(everybody)
+@page(Permission.SEE_KEYS)
 @require_http_methods(["GET", "POST"])
 def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
@@ -43,7 +44,7 @@ def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "keys.html", context)
 
 
-@page(everybody)
+@page(Permission.CREATE_KEYS)
 @require_POST
 def key_revoke(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
     key = get_key(actor=request.actor, key_id=key_id)

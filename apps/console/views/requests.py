@@ -8,7 +8,7 @@ from django.http import HttpResponseBase
 from django.utils.timezone import now
 from django.views.decorators.http import require_GET
 
-from apps.console.access import ConsoleRequest, everybody, page
+from apps.console.access import ConsoleRequest, page
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
@@ -17,6 +17,7 @@ from apps.deployments.selectors import name_deployments
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
 from apps.routing.selectors.routes import list_public_models
+from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys, name_tenants, name_users
 from apps.usage.models import UsageRecord
@@ -33,7 +34,7 @@ NAMERS: dict[str, Callable[[set[UUID]], dict[UUID, str]]] = {
 OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 @require_GET
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
@@ -60,7 +61,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
     return render_page(request, "requests.html", context)
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 @require_GET
 def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
     """How many have come since the list was read; they wait behind a link, so that no row moves."""
@@ -69,7 +70,7 @@ def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
     return render_page(request, "requests_newer.html", {"count": count})
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 @require_GET
 def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
     found = get_record(actor=request.actor, record_id=record_id)

@@ -24,9 +24,8 @@ from apps.deployments.selectors import get_deployment, list_deployment_events, l
 from apps.deployments.services import scale_deployment
 from apps.registry.selectors import list_versions
 from apps.routing.selectors.routes import list_routes
-from apps.usage.policies import usd_from_pico
+from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
-from workers.contracts.snapshot import Price
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -34,13 +33,13 @@ TOKENS_PER_PRICE = 1_000_000
 @page(operators)
 def models(request: ConsoleRequest) -> HttpResponseBase:
     versions = list(list_versions())
-    prices = get_prices_in_force(version_ids=[str(version.pk) for version in versions], now=now())
+    prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now())
     deployments = list(list_deployments())
     groups: dict[Any, list[dict[str, Any]]] = {}
     for version in versions:
         row = {
             "version": version,
-            "price": _per_million(prices[str(version.pk)]),
+            "price": _per_million(prices[version.pk]),
             "deployments": [deployment for deployment in deployments if deployment.version_id == version.pk],
         }
         groups.setdefault(version.model, []).append(row)
@@ -103,9 +102,10 @@ def _traffic_by_version() -> dict[UUID, list[dict[str, Any]]]:
     return traffic
 
 
-def _per_million(price: Price) -> dict[str, Any] | None:
-    """In USD; None where the price book has no line, which makes the version free."""
-    if price == Price():
+def _per_million(listed: ListPrice | None) -> dict[str, Any] | None:
+    """In USD; None where the price book has no line: then what is used waits for a price."""
+    if listed is None:
         return None
+    price = listed.price
     pico = {"input": price.input_pico_usd, "cached_input": price.cached_input_pico_usd, "output": price.output_pico_usd}
     return {f"{name}_usd": usd_from_pico(value * TOKENS_PER_PRICE) for name, value in pico.items()}

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.audit.selectors import list_entries
 from apps.common.errors import DomainError
-from apps.console.access import ConsoleRequest, everybody, operators, page, require
+from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
 from apps.console.policies.periods import period_for, zone_named
 from apps.console.policies.snippets import api_call
@@ -24,6 +24,7 @@ from apps.quotas.models import TenantPolicy
 from apps.quotas.selectors import find_policy, list_policies
 from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
+from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import count_usable_keys, get_member, get_tenant, list_keys, list_members, list_tenants
 from apps.tenants.services import invite_member, remove_member
@@ -54,7 +55,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
     return render_page(request, "tenant_create.html", {"form": form, "api": api})
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 def tenant(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return _render_tenant(request, get_tenant(actor=request.actor, tenant_id=tenant_id))
 
@@ -73,7 +74,7 @@ def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "tenant_policy.html", context)
 
 
-@page(everybody)
+@page(Permission.MANAGE_MEMBERS)
 @require_POST
 def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
@@ -86,7 +87,7 @@ def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return _render_tenant(request, tenant, form=form)
 
 
-@page(everybody)
+@page(Permission.MANAGE_MEMBERS)
 @require_POST
 def member_remove(request: ConsoleRequest, tenant_id: UUID, membership_id: UUID) -> HttpResponseBase:
     member = get_member(actor=request.actor, tenant_id=tenant_id, membership_id=membership_id)

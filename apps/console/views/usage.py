@@ -6,11 +6,12 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.utils.timezone import now
 
-from apps.console.access import ConsoleRequest, everybody, page
+from apps.console.access import ConsoleRequest, page
 from apps.console.policies.columns import Chart, stack_by_day
 from apps.console.policies.periods import COMMON_ZONES, LABELS
 from apps.console.rendering import render_page
 from apps.console.usage_query import UsageQuery, read_usage_query
+from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys, name_users
 from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
@@ -29,7 +30,7 @@ SORTS = {
 FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
 
 
-@page(everybody)
+@page(Permission.SEE_TENANT)
 def usage(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     scope, group = query.scope(request.actor), _group(request)

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Batch = frames.UsageBatch | frames.LooseUsageBatch
+Frame = frames.FromAgent | frames.LooseUsageBatch
 
 MAX_FRAME_CHARACTERS = 4 * 1024 * 1024
 MAX_BATCHES_IN_WORK = 2
@@ -93,11 +95,11 @@ class AgentLink:
         )
         await self._send_text(msgspec.json.encode(welcome))
 
-    async def _take(self, frame: frames.FromAgent) -> None:
+    async def _take(self, frame: Frame) -> None:
         match frame:
             case frames.Telemetry():
                 await self._telemetry_came(frame)
-            case frames.UsageBatch():
+            case frames.UsageBatch() | frames.LooseUsageBatch():
                 self._usage_came(frame)
             case frames.Hello():
                 raise LinkClosedError(frames.CLOSE_BAD_FRAME)
@@ -110,7 +112,7 @@ class AgentLink:
         if not await write_news(self.node_id, news, now):
             self._state.forget_written()
 
-    def _usage_came(self, batch: frames.UsageBatch) -> None:
+    def _usage_came(self, batch: Batch) -> None:
         """In work beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""
         if len(self._batches) >= MAX_BATCHES_IN_WORK:
             return
@@ -118,13 +120,13 @@ class AgentLink:
         self._batches.add(task)
         task.add_done_callback(self._batches.discard)
 
-    async def _store(self, batch: frames.UsageBatch) -> None:
+    async def _store(self, batch: Batch) -> None:
         counts = await ingest(self.node_id, batch, timezone.now())
         if counts is not None:
             ack = frames.UsageAck(batch_id=batch.batch_id, stored=counts.stored, duplicate=counts.duplicate)
             await self._send_text(msgspec.json.encode(ack))
 
-    async def _next_frame(self, timeout_s: float) -> frames.FromAgent:
+    async def _next_frame(self, timeout_s: float) -> Frame:
         try:
             async with asyncio.timeout(timeout_s):
                 message = await self._receive()
@@ -148,12 +150,20 @@ class AgentLink:
             await self._send({"type": "websocket.close", "code": code})
 
 
-def _decoded(text: str) -> frames.FromAgent:
+def _decoded(text: str) -> Frame:
     if len(text) > MAX_FRAME_CHARACTERS:
         raise LinkClosedError(CLOSE_TOO_BIG)
     try:
         return frames.decode_from_agent(text)
     except msgspec.DecodeError as error:
+        return _decoded_loosely(text, error)
+
+
+def _decoded_loosely(text: str, error: msgspec.DecodeError) -> frames.LooseUsageBatch:
+    """A batch in which some records are damaged must not stop the others for good."""
+    try:
+        return frames.decode_loose_usage(text)
+    except msgspec.DecodeError:
         log.warning("an agent sent a bad frame", extra={"error": str(error)})
         raise LinkClosedError(frames.CLOSE_BAD_FRAME) from error
 

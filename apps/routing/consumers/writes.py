@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
+import msgspec
 from django.db import Error as DatabaseError
 
 from apps.deployments.services import record_replica_reports
@@ -13,7 +14,8 @@ from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
 from apps.usage.services.ingest import IngestCounts, ingest_records
-from workers.contracts.link import Hello, UsageBatch
+from workers.contracts.link import Hello, LooseUsageBatch, UsageBatch
+from workers.contracts.usage import UsageRecord
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +55,26 @@ def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callab
     return writes
 
 
-async def ingest(node_id: UUID, batch: UsageBatch, now: datetime) -> IngestCounts | None:
+async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: datetime) -> IngestCounts | None:
     """None when it was not stored: without an acknowledgement the agent sends it again."""
+    records, undecodable = _read(batch) if isinstance(batch, LooseUsageBatch) else (batch.records, [])
     try:
-        return await in_database_thread(ingest_records, records=batch.records, node_id=node_id, now=now)
+        return await in_database_thread(
+            ingest_records, records=records, undecodable=undecodable, node_id=node_id, now=now
+        )
     except DatabaseError as error:
         log.warning("a usage batch was not stored", extra={"node_id": node_id, "error": str(error)})
         return None
+
+
+def _read(batch: LooseUsageBatch) -> tuple[list[UsageRecord], list[bytes]]:
+    records, undecodable = [], []
+    for raw in batch.records:
+        try:
+            records.append(msgspec.json.decode(raw, type=UsageRecord))
+        except msgspec.DecodeError:
+            undecodable.append(bytes(raw))
+    return records, undecodable
 
 
 async def _softly(write: Callable[[], object]) -> bool:

@@ -19,7 +19,8 @@ from apps.routing.policies import content_sha256, origins_of
 from apps.routing.selectors.routes import list_routes
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
-from apps.usage.selectors.prices import get_prices_in_force
+from apps.usage.policies.pricing import ListPrice
+from apps.usage.selectors.prices import get_discounts_in_force, get_prices_in_force
 from workers.contracts import snapshot as contract
 from workers.contracts.signing import sign
 
@@ -55,6 +56,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     """Deterministic: the same rows give the same bytes, whatever the order they were written in."""
     policies = list(list_policies().order_by("tenant_id"))
     known = {policy.tenant_id for policy in policies}
+    discounts = get_discounts_in_force(now=now)
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -65,11 +67,12 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         tenants=[
             contract.TenantPolicy(
                 tenant_id=str(policy.tenant_id),
-                name=policy.tenant.name,
+                name=policy.tenant.full_name,
                 service_class=policy.service_class.name,
                 slo_profile=policy.slo_profile.name,
                 weight=policy.weight,
                 max_queued_requests=policy.max_queued_requests,
+                discounts_bp=discounts.get(policy.tenant_id, {}),
             )
             for policy in policies
         ],
@@ -77,6 +80,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         versions=_versions(now),
         routes=[_route_of(route) for route in list_routes().order_by("public_name")],
         cors_origins=origins_of(settings.WEB_URL),
+        trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
     )
 
 
@@ -88,12 +92,15 @@ def _grant_of(key: APIKey) -> contract.KeyGrant:
         user_id=str(key.owner_id or ""),
         expires_at=key.expires_at.timestamp() if key.expires_at else None,
         models=sorted(key.allowed_models),
+        paths=key.allowed_paths,
+        networks=key.allowed_networks,
     )
 
 
 def _versions(now: datetime) -> list[contract.Version]:
     versions = list(list_versions().filter(route_targets__isnull=False).distinct().order_by("id"))
-    prices = get_prices_in_force(version_ids=[str(version.pk) for version in versions], now=now)
+    prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now)
+    free = ListPrice(contract.Price())
     deployments = _deployment_ids(versions)
     return [
         contract.Version(
@@ -104,7 +111,8 @@ def _versions(now: datetime) -> list[contract.Version]:
             deployment_id=deployments.get(version.pk, ""),
             task=version.model.task,
             max_context_tokens=version.max_context_tokens,
-            price=prices[str(version.pk)],
+            price=(prices[version.pk] or free).price,
+            batch_discount_bp=(prices[version.pk] or free).batch_discount_bp,
         )
         for version in versions
     ]

@@ -1,37 +1,79 @@
-from collections.abc import Collection
+from collections.abc import Iterable
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from apps.usage.models import PriceEntry
-from apps.usage.policies import DatedPrice, as_uuid, price_at
+from apps.common.actors import Actor
+from apps.registry.models import Model, ModelVersion
+from apps.tenants.selectors import list_tenants
+from apps.usage.models import PriceEntry, TenantDiscount
+from apps.usage.policies.pricing import Book, Dated, ListPrice, Timeline
+from workers.contracts.pricing import EVERY_MODEL
 from workers.contracts.snapshot import Price
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 def list_prices(*, version_id: UUID | None = None) -> QuerySet[PriceEntry]:
-    entries = PriceEntry.objects.select_related("version__model")
+    entries = PriceEntry.objects.select_related("version__model", "model")
     return entries if version_id is None else entries.filter(version_id=version_id)
 
 
-def list_dated_prices(version_ids: Collection[str]) -> dict[str, list[DatedPrice]]:
-    """Newest first, by version id."""
-    prices: dict[str, list[DatedPrice]] = {}
-    known = [parsed for text in version_ids if (parsed := as_uuid(text))]
-    for entry in PriceEntry.objects.filter(version_id__in=known).order_by("-effective_from"):
-        dated = DatedPrice(entry.effective_from, price_of(entry))
-        prices.setdefault(str(entry.version_id), []).append(dated)
-    return prices
+def list_discounts(*, actor: Actor) -> QuerySet[TenantDiscount]:
+    return TenantDiscount.objects.filter(tenant__in=list_tenants(actor=actor)).select_related("tenant", "model")
 
 
-def price_of(entry: PriceEntry) -> Price:
-    return Price(
-        input_pico_usd=entry.input_pico_usd,
-        cached_input_pico_usd=entry.cached_input_pico_usd,
-        output_pico_usd=entry.output_pico_usd,
+def load_book(*, as_of: datetime | None = None) -> Book:
+    """As it is, or as it was at a time: the lines that had been made by then. Lines without that date are older."""
+    lines = PriceEntry.objects.all() if as_of is None else PriceEntry.objects.filter(_made_by(as_of))
+    discounts = TenantDiscount.objects.all() if as_of is None else TenantDiscount.objects.filter(_made_by(as_of))
+    dated = [(line, Dated(line.effective_from, list_price_of(line))) for line in lines]
+    return Book(
+        by_version=_timelines((line.version_id, value) for line, value in dated if line.version_id),
+        by_model=_timelines((line.model_id, value) for line, value in dated if line.model_id),
+        model_of=dict(ModelVersion.objects.values_list("pk", "model_id")),
+        discounts=_timelines(
+            ((row.tenant_id, row.model_id), Dated(row.effective_from, row.discount_bp)) for row in discounts
+        ),
     )
 
 
-def get_prices_in_force(*, version_ids: Collection[str], now: datetime) -> dict[str, Price]:
-    dated = list_dated_prices(version_ids)
-    return {version_id: price_at(dated.get(version_id, []), now) for version_id in version_ids}
+def _made_by(moment: datetime) -> Q:
+    return Q(created_at__isnull=True) | Q(created_at__lte=moment)
+
+
+def _timelines(pairs: Iterable[tuple[K, Dated[T]]]) -> dict[K, Timeline[T]]:
+    grouped: dict[K, list[Dated[T]]] = {}
+    for key, dated in pairs:
+        grouped.setdefault(key, []).append(dated)
+    return {key: Timeline(dated) for key, dated in grouped.items()}
+
+
+def list_price_of(entry: PriceEntry) -> ListPrice:
+    price = Price(
+        input_pico_usd=entry.input_pico_usd,
+        cached_input_pico_usd=entry.cached_input_pico_usd,
+        output_pico_usd=entry.output_pico_usd,
+        request_pico_usd=entry.request_pico_usd,
+    )
+    return ListPrice(price, entry.batch_discount_bp)
+
+
+def get_prices_in_force(*, version_ids: Iterable[UUID], now: datetime) -> dict[UUID, ListPrice | None]:
+    """None where the book has no line for the version or its model."""
+    book = load_book()
+    return {version_id: book.list_price(version_id, now) for version_id in version_ids}
+
+
+def get_discounts_in_force(*, now: datetime) -> dict[UUID, dict[str, int]]:
+    """In basis points, by tenant and model name; "" stands for every model without its own."""
+    names = dict(Model.objects.values_list("pk", "name"))
+    found: dict[UUID, dict[str, int]] = {}
+    for (tenant_id, model_id), timeline in load_book().discounts.items():
+        discount_bp = timeline.at(now)
+        if discount_bp is not None:
+            found.setdefault(tenant_id, {})[names[model_id] if model_id else EVERY_MODEL] = discount_bp
+    return {tenant_id: dict(sorted(found[tenant_id].items())) for tenant_id in found}

@@ -1,74 +1,63 @@
-"""Sums of usage. They come from the hourly rollup where hours add up to the question, from the records elsewhere."""
+"""Reports of usage: who used what, when, and what it cost; every one the sum of the records, to the last token."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from django.db.models import Count, Q, QuerySet, Sum
-from django.db.models.functions import TruncDate
-
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError, NotAllowedError
 from apps.registry.selectors import name_versions
 from apps.tenants.policies import has_every_tenant
-from apps.tenants.selectors import get_tenant, name_keys, name_tenants, name_users
-from apps.usage.models import UsageHour, UsageRecord
-from apps.usage.policies import fits_hours
+from apps.tenants.selectors import list_tenant_ids_under, name_keys, name_tenants, name_users
+from apps.usage.selectors.sums import TIMES, Sums, UsageScope, no_sums, sums_by
 
-GROUPS = ("day", "tenant", "user", "model", "version", "key")
 MAX_ROWS = 20_000
 MAX_DAYS = 400
-_COLUMN_OF = {
+COLUMN_OF = {
     "tenant": "tenant_id",
     "user": "user_id",
     "model": "public_model",
     "version": "version_id",
     "key": "key_id",
+    "end_user": "end_user",
+    "workflow": "workflow_id",
+    "outcome": "outcome",
 }
-_SUMS = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
-_COUNTS = ("request_count", "unsuccessful_count")
+GROUPS = ("day", "hour", "month", *COLUMN_OF)
 _NAMERS = {"tenant": name_tenants, "user": name_users, "version": name_versions, "key": name_keys}
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsageScope:
-    """Which records count: `start` ≤ arrived_at < `end`. `tenant_ids` None stands for all; made by `scope_for`."""
-
-    tenant_ids: tuple[UUID, ...] | None
-    start: datetime
-    end: datetime
-    user_id: UUID | None = None
-    key_id: UUID | None = None
-    public_model: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UsageRow:
-    """`ids` and `names` have an entry per group; an id is empty where the records had none."""
-
-    day: date | None
-    ids: dict[str, str]
-    names: dict[str, str]
-    request_count: int
-    unsuccessful_count: int
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
-    cost_usd: Decimal
+_UTC = ZoneInfo("UTC")
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageTotals:
     request_count: int = 0
     unsuccessful_count: int = 0
+    unpriced_count: int = 0
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
+    wasted_tokens: int = 0
     cost_usd: Decimal = field(default_factory=Decimal)
+    wasted_usd: Decimal = field(default_factory=Decimal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageRow(UsageTotals):
+    """`ids` and `names` have an entry per group; an id is empty where the records had none."""
+
+    day: date | None = None
+    hour: datetime | None = None
+    month: date | None = None
+    ids: dict[str, str]
+    names: dict[str, str]
+
+
+TOTALS = tuple(each.name for each in fields(UsageTotals))
 
 
 def scope_for(
@@ -77,28 +66,19 @@ def scope_for(
     start: datetime,
     end: datetime,
     tenant_id: UUID | None = None,
-    user_id: UUID | None = None,
-    key_id: UUID | None = None,
-    public_model: str = "",
+    **filters: Any,
 ) -> UsageScope:
-    """The gate: without a tenant it is everything the actor may see."""
+    """The gate: without a tenant it is everything the actor may see. `filters` are fields of UsageScope."""
     if end <= start or (end - start).days > MAX_DAYS:
         raise InvalidInputError(f"the range must end after it starts and span {MAX_DAYS} days at most")
-    if "\x00" in public_model:
-        raise InvalidInputError("the model name holds a NUL character")
-    return UsageScope(
-        tenant_ids=_tenants_of(actor, tenant_id),
-        start=start,
-        end=end,
-        user_id=user_id,
-        key_id=key_id,
-        public_model=public_model,
-    )
+    if any("\x00" in value for value in filters.values() if isinstance(value, str)):
+        raise InvalidInputError("a filter holds a NUL character")
+    return UsageScope(tenant_ids=_tenants_of(actor, tenant_id), start=start, end=end, **filters)
 
 
 def _tenants_of(actor: Actor, tenant_id: UUID | None) -> tuple[UUID, ...] | None:
     if tenant_id is not None:
-        return (get_tenant(actor=actor, tenant_id=tenant_id).pk,)
+        return list_tenant_ids_under(actor=actor, tenant_id=tenant_id)
     if has_every_tenant(actor):
         return None
     if not actor.roles:
@@ -107,74 +87,49 @@ def _tenants_of(actor: Actor, tenant_id: UUID | None) -> tuple[UUID, ...] | None
 
 
 def report_usage(*, scope: UsageScope, group_by: Sequence[str], zone: ZoneInfo) -> list[UsageRow]:
-    """One row per combination of groups, in their order. Days are those of `zone`."""
-    unknown = [group for group in group_by if group not in GROUPS]
+    """One row per combination of groups, in their order. Hours, days and months are those of `zone`."""
+    groups = list(dict.fromkeys(group_by))
+    unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise InvalidInputError(f"can group by {', '.join(GROUPS)}, not by {unknown[0]!r}")
-    columns = ["day" if group == "day" else _COLUMN_OF[group] for group in dict.fromkeys(group_by)]
-    has_days = "day" in columns
-    source, at = _source_for(scope, zone if has_days else None)
-    if has_days:
-        source = source.annotate(day=TruncDate(at, tzinfo=zone))
-    rows = list(_summed(source, columns).order_by(*columns)[: MAX_ROWS + 1])
-    if len(rows) > MAX_ROWS:
+    times = [group for group in groups if group in TIMES]
+    if len(times) > 1:
+        raise InvalidInputError("group by one of hour, day and month")
+    named = [group for group in groups if group not in TIMES]
+    found = sums_by(
+        scope=scope, columns=[COLUMN_OF[group] for group in named], time=times[0] if times else None, zone=zone
+    )
+    if len(found) > MAX_ROWS:
         raise InvalidInputError(f"more than {MAX_ROWS} rows: group by less or shorten the range")
-    return _with_names(rows, [group for group in dict.fromkeys(group_by) if group != "day"])
+    return _rows_of(found, named, times)
 
 
 def sum_usage(*, scope: UsageScope) -> UsageTotals:
-    source, _ = _source_for(scope, None)
-    sums = source.aggregate(**_sums_over(source))
-    totals: dict[str, Any] = {name: sums[f"sum_{name}"] or 0 for name in _SUMS}
-    return UsageTotals(**totals)
+    found = sums_by(scope=scope, columns=[], time=None, zone=_UTC)
+    return UsageTotals(**(no_sums() | next(iter(found.values()))))
 
 
-def _source_for(scope: UsageScope, zone: ZoneInfo | None) -> tuple[QuerySet[Any], str]:
-    if fits_hours(scope.start, scope.end, zone):
-        return _scoped(UsageHour.objects.all(), scope, "hour"), "hour"
-    return _scoped(UsageRecord.objects.all(), scope, "arrived_at"), "arrived_at"
+def _rows_of(found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str]) -> list[UsageRow]:
+    names = {group: name_values(group, {key[place] for key in found}) for place, group in enumerate(named, start=1)}
+    ordered = sorted(found, key=lambda key: [(value is not None, str(value)) for value in key])
+    return [_row_of(key, found[key], named, names, times) for key in ordered]
 
 
-def _scoped(rows: QuerySet[Any], scope: UsageScope, at: str) -> QuerySet[Any]:
-    rows = rows.filter(**{f"{at}__gte": scope.start, f"{at}__lt": scope.end})
-    if scope.tenant_ids is not None:
-        rows = rows.filter(tenant_id__in=scope.tenant_ids)
-    if scope.user_id is not None:
-        rows = rows.filter(user_id=scope.user_id)
-    if scope.key_id is not None:
-        rows = rows.filter(key_id=scope.key_id)
-    return rows.filter(public_model=scope.public_model) if scope.public_model else rows
-
-
-def _summed(rows: QuerySet[Any], columns: list[str]) -> Any:
-    return rows.values(*columns).annotate(**_sums_over(rows))
-
-
-def _sums_over(rows: QuerySet[Any]) -> dict[str, Any]:
-    """Named sum_*, since an annotation may not take a column's name."""
-    sums: dict[str, Any] = {f"sum_{name}": Sum(name) for name in _SUMS if name not in _COUNTS}
-    if rows.model is UsageHour:
-        return sums | {f"sum_{name}": Sum(name) for name in _COUNTS}
-    unsuccessful = Count("record_id", filter=~Q(outcome="completed"))
-    return sums | {"sum_request_count": Count("record_id"), "sum_unsuccessful_count": unsuccessful}
-
-
-def _with_names(rows: list[dict[str, Any]], groups: list[str]) -> list[UsageRow]:
-    names = {group: _names_in(group, rows) for group in groups}
-    return [_row_of(row, groups, names) for row in rows]
-
-
-def _names_in(group: str, rows: list[dict[str, Any]]) -> dict[Any, str]:
-    values = {row[_COLUMN_OF[group]] for row in rows} - {None}
+def name_values(group: str, values: set[Any]) -> dict[Any, str]:
+    """What the values of a group's column are called now; a text is its own name."""
+    known = values - {None}
     namer = _NAMERS.get(group)
-    return namer(values) if namer else {value: value for value in values}
+    return namer(known) if namer else {value: value for value in known}
 
 
-def _row_of(row: dict[str, Any], groups: list[str], names: dict[str, dict[Any, str]]) -> UsageRow:
-    values = {group: row[_COLUMN_OF[group]] for group in groups}
+def _row_of(
+    key: tuple[Any, ...], sums: Sums, named: list[str], names: dict[str, dict[Any, str]], times: list[str]
+) -> UsageRow:
+    moment, *values = key
+    by_group = dict(zip(named, values, strict=True))
     return UsageRow(
-        day=row.get("day"),
-        ids={group: str(value or "") for group, value in values.items()},
-        names={group: names[group].get(value, str(value or "")) for group, value in values.items()},
-        **{name: row[f"sum_{name}"] for name in _SUMS},
+        **dict.fromkeys(times, moment),
+        ids={group: str(value or "") for group, value in by_group.items()},
+        names={group: names[group].get(value, str(value or "")) for group, value in by_group.items()},
+        **(no_sums() | sums),
     )

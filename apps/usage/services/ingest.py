@@ -1,95 +1,30 @@
-"""Storing usage records: exactly once, and the hourly sums in the same statement."""
+"""Usage records from the nodes: each stored once, whatever is sent again, and nothing of what was sent is lost.
 
-import hashlib
+A record is known by its source's number. What comes again under the same number and says the same is a duplicate; what
+says something else, cannot be a row or cannot be read at all goes into quarantine, and the rest of the batch is stored.
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from uuid import UUID
 
 import msgspec
-from django.db import connection, transaction
+from django.conf import settings
+from django.db import transaction
 
-from apps.usage.models import QuarantinedRecord
-from apps.usage.policies import DatedPrice, cost_pico_usd, price_at, problem_of, usd_from_pico
-from apps.usage.selectors.prices import list_dated_prices
+from apps.usage.models import UsageRecord as StoredRecord
+from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, oldest_kept, problem_of
+from apps.usage.policies.pricing import pico_from_usd
+from apps.usage.policies.sequences import Ranges, holds
+from apps.usage.selectors.prices import load_book
+from apps.usage.services.outcomes import keep_outcomes
+from apps.usage.services.quarantine import put_aside
+from apps.usage.services.sources import Source, lock_sources, note_received
+from apps.usage.services.storing import clean, store_rows
 from workers.contracts.usage import UsageRecord
-
-_COLUMNS = {
-    "record_id": "uuid",
-    "arrived_at": "timestamptz",
-    "gateway_id": "text",
-    "boot_id": "text",
-    "sequence": "bigint",
-    "request_id": "text",
-    "tenant_id": "uuid",
-    "key_id": "uuid",
-    "user_id": "uuid",
-    "end_user": "text",
-    "path": "text",
-    "public_model": "text",
-    "version_id": "uuid",
-    "deployment_id": "uuid",
-    "replica_id": "uuid",
-    "node_id": "uuid",
-    "service_class": "text",
-    "is_stream": "boolean",
-    "status": "smallint",
-    "outcome": "text",
-    "usage_source": "text",
-    "input_tokens": "bigint",
-    "cached_input_tokens": "bigint",
-    "output_tokens": "bigint",
-    "reasoning_tokens": "bigint",
-    "queue_ms": "double precision",
-    "ttft_ms": "double precision",
-    "total_ms": "double precision",
-    "cost_usd": "numeric",
-    "is_cost_mismatch": "boolean",
-    "attempts": "smallint",
-    "error_code": "text",
-    "tags": "jsonb",
-    "workflow_id": "text",
-    "wasted_tokens": "bigint",
-    "engine_ms": "double precision",
-}
-_OPTIONAL_IDS = ("tenant_id", "key_id", "user_id", "version_id", "deployment_id", "node_id")
-_TEXT_LIMITS = {
-    "gateway_id": 64,
-    "boot_id": 64,
-    "request_id": 128,
-    "end_user": 256,
-    "path": 100,
-    "public_model": 200,
-    "service_class": 63,
-    "error_code": 100,
-    "workflow_id": 128,
-}
-_CHANGED = {*_OPTIONAL_IDS, *_TEXT_LIMITS, "arrived_at", "replica_id", "cost_usd", "is_cost_mismatch", "tags"}
-_UNCHANGED = [name for name in _COLUMNS if name not in _CHANGED]
-_NAMES = ", ".join(_COLUMNS)
-_TYPED = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
-_ROLLUP_KEY = "hour, tenant_id, user_id, key_id, version_id, public_model"
-_SUMMED = ("request_count", "unsuccessful_count", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd")
-
-# The rows are locked in one order, so that two batches never wait for each other in a circle.
-_STORE = f"""
-WITH stored AS (
-    INSERT INTO usage_record ({_NAMES})
-    SELECT {_NAMES} FROM jsonb_to_recordset(%s::jsonb) AS incoming({_TYPED}) ORDER BY record_id
-    ON CONFLICT DO NOTHING
-    RETURNING *
-), rolled_up AS (
-    INSERT INTO usage_hour ({_ROLLUP_KEY}, {", ".join(_SUMMED)})
-    SELECT date_trunc('hour', arrived_at, 'UTC') AS hour, tenant_id, user_id, key_id, version_id, public_model,
-           count(*), count(*) FILTER (WHERE outcome <> 'completed'),
-           sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(cost_usd)
-    FROM stored GROUP BY {_ROLLUP_KEY} ORDER BY {_ROLLUP_KEY}
-    ON CONFLICT ({_ROLLUP_KEY}) DO UPDATE SET
-        {", ".join(f"{name} = usage_hour.{name} + excluded.{name}" for name in _SUMMED)}
-)
-SELECT count(*) FROM stored
-"""  # noqa: S608 - made of constants
 
 
 @dataclass(frozen=True)
@@ -100,49 +35,108 @@ class IngestCounts:
     duplicate: int
 
 
+@dataclass
+class _Batch:
+    """`fresh` have numbers that never came; `repeated` have come before, in this batch or in another one."""
+
+    node_id: UUID
+    now: datetime
+    fresh: list[UsageRecord]
+    repeated: list[UsageRecord]
+    put_aside: int = 0
+
+    @cached_property
+    def kept_from(self) -> datetime | None:
+        return oldest_kept(self.now, settings.USAGE_KEEP_DAYS)
+
+    @cached_property
+    def until(self) -> datetime:
+        return self.now + timedelta(days=EARLY_DAYS)
+
+    def quarantine(self, record: UsageRecord, reason: str) -> None:
+        self.put_aside += put_aside(msgspec.json.encode(record), reason, node_id=self.node_id, now=self.now)
+
+
 @transaction.atomic
-def ingest_records(*, records: Sequence[UsageRecord], node_id: UUID, now: datetime) -> IngestCounts:
-    problems = {index: problem for index, record in enumerate(records) if (problem := problem_of(record))}
-    sound = [record for index, record in enumerate(records) if index not in problems]
-    stored = _store(sound)
-    for index, problem in problems.items():
-        stored += _quarantine(records[index], problem, node_id, now)
-    return IngestCounts(stored=stored, duplicate=len(records) - stored)
+def ingest_records(
+    *, records: Sequence[UsageRecord], node_id: UUID, now: datetime, undecodable: Sequence[bytes] = ()
+) -> IngestCounts:
+    batch = _sort_out(records, node_id, now)
+    usage = {normal_id(record): record for record in reversed(batch.fresh) if record.task_outcome is None}
+    stored_ids = store_rows(list(usage.values()), book=load_book(), now=now)
+    told = [record for record in batch.fresh if record.task_outcome is not None]
+    keep_outcomes(told, now=now)
+    stored_objects = {id(usage[record_id]) for record_id in stored_ids}
+    clashing = [record for record in batch.fresh if record.task_outcome is None and id(record) not in stored_objects]
+    _judge([*clashing, *batch.repeated], batch)
+    for line in undecodable:
+        batch.put_aside += put_aside(line, "is not a usage record", node_id=node_id, now=now)
+    stored = len(stored_ids) + len(told) + batch.put_aside
+    return IngestCounts(stored=stored, duplicate=len(records) + len(undecodable) - stored)
 
 
-def _store(records: Sequence[UsageRecord]) -> int:
-    if not records:
-        return 0
-    prices = list_dated_prices({record.version_id for record in records if record.version_id})
-    rows = [_row_of(record, prices.get(record.version_id, [])) for record in records]
-    with connection.cursor() as cursor:
-        cursor.execute(_STORE, [msgspec.json.encode(rows).decode()])
-        (stored,) = cursor.fetchone()
-    return int(stored)
+def _sort_out(records: Sequence[UsageRecord], node_id: UUID, now: datetime) -> _Batch:
+    batch = _Batch(node_id, now, [], [])
+    by_source: dict[Source, list[UsageRecord]] = defaultdict(list)
+    for record in records:
+        by_source[clean(record.gateway_id, 64), clean(record.boot_id, 64)].append(record)
+    received = lock_sources(by_source, node_id=node_id, now=now)
+    for source, sent in by_source.items():
+        note_received(source, _take(batch, sent, received[source]), now=now)
+    return batch
 
 
-def _row_of(record: UsageRecord, prices: Sequence[DatedPrice]) -> dict[str, Any]:
-    arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
-    return {name: getattr(record, name) for name in _UNCHANGED} | {
-        "arrived_at": arrived_at.isoformat(),
-        "replica_id": record.endpoint_id or None,
-        "cost_usd": format(usd_from_pico(record.cost_pico_usd), "f"),
-        "is_cost_mismatch": record.cost_pico_usd != cost_pico_usd(record, price_at(prices, arrived_at)),
-        "tags": {_text(name, 64): _text(value, 512) for name, value in record.tags.items()},
-        **{name: getattr(record, name) or None for name in _OPTIONAL_IDS},
-        **{name: _text(getattr(record, name), limit) for name, limit in _TEXT_LIMITS.items()},
-    }
+def _take(batch: _Batch, sent: Sequence[UsageRecord], received: Ranges) -> set[int]:
+    """The numbers that came now. A number that came before makes a record a repeated one, however late it is."""
+    numbers: set[int] = set()
+    for record in sent:
+        is_repeated = record.sequence in numbers or holds(received, record.sequence)
+        problem = (
+            problem_of(record) if is_repeated else problem_of(record, kept_from=batch.kept_from, until=batch.until)
+        )
+        if problem is not None:
+            batch.quarantine(record, problem)
+        else:
+            (batch.repeated if is_repeated else batch.fresh).append(record)
+        if 0 <= record.sequence < BIGGEST_BIGINT:
+            numbers.add(record.sequence)
+    return numbers
 
 
-def _text(text: str, limit: int) -> str:
-    """Postgres stores no NUL, and the client chose some of these texts."""
-    return text.replace("\x00", "")[:limit]
+def _judge(repeated: Sequence[UsageRecord], batch: _Batch) -> None:
+    """A record that is stored already says the same as the stored one, or it contradicts it."""
+    usage = [record for record in repeated if record.task_outcome is None]
+    if not usage:
+        return
+    stored = _stored_like(usage)
+    for record in usage:
+        row = stored.get(normal_id(record))
+        if row is None:
+            batch.quarantine(record, f"number {record.sequence} of this gateway belongs to another record")
+        elif _said_by(row) != _said_in(record):
+            batch.quarantine(record, "contradicts the record that is stored under its id")
 
 
-def _quarantine(record: UsageRecord, reason: str, node_id: UUID, now: datetime) -> int:
-    content = msgspec.json.encode(record)
-    _, is_new = QuarantinedRecord.objects.get_or_create(
-        content_sha256=hashlib.sha256(content).hexdigest(),
-        defaults={"received_at": now, "node_id": node_id, "reason": reason, "content": content},
+def _stored_like(records: Sequence[UsageRecord]) -> dict[str, StoredRecord]:
+    times = [datetime.fromtimestamp(record.arrived_at, UTC) for record in records]
+    rows = StoredRecord.objects.filter(
+        record_id__in=[record.record_id for record in records], arrived_at__range=(min(times), max(times))
     )
-    return int(is_new)
+    return {str(row.record_id): row for row in rows}
+
+
+def _said_by(row: StoredRecord) -> tuple[object, ...]:
+    tokens = (row.input_tokens, row.cached_input_tokens, row.output_tokens, row.reasoning_tokens)
+    ids = (str(row.tenant_id or ""), str(row.key_id or ""), str(row.version_id or ""))
+    return row.sequence, row.arrived_at, row.outcome, pico_from_usd(row.gateway_cost_usd), *ids, *tokens
+
+
+def _said_in(record: UsageRecord) -> tuple[object, ...]:
+    tokens = (record.input_tokens, record.cached_input_tokens, record.output_tokens, record.reasoning_tokens)
+    ids = (str(UUID(text)) if text else "" for text in (record.tenant_id, record.key_id, record.version_id))
+    arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
+    return record.sequence, arrived_at, record.outcome, record.cost_pico_usd, *ids, *tokens
+
+
+def normal_id(record: UsageRecord) -> str:
+    return str(UUID(record.record_id))

@@ -1,19 +1,66 @@
-"""Daily partitions of usage_record, made ahead. What arrived without one is in the default partition and moves out."""
+"""Daily partitions of usage_record: made ahead, dropped when they are old. The rollups stay for good.
 
-from datetime import date, datetime, timedelta
+What arrived without a partition is in the default one and moves out when its day is made.
+"""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
 
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-DAYS_BEHIND = 1
+from apps.usage.policies.checking import LATE_DAYS, oldest_kept
+
 DAYS_AHEAD = 7
+_NAME = re.compile(r"usage_record_(\d{8})$")
+_LIST = """
+SELECT child.relname FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
+WHERE inhparent = 'usage_record'::regclass ORDER BY child.relname
+"""
+_OLDEST = "SELECT min(arrived_at) FROM usage_record"
 
 
 def make_partitions(*, now: datetime) -> list[str]:
-    """Names of the partitions that were made."""
+    """Names of the partitions that were made: for every day from which a record may still come, and a week ahead."""
     today = now.date()
-    days = [today + timedelta(days=offset) for offset in range(-DAYS_BEHIND, DAYS_AHEAD + 1)]
+    days = [today + timedelta(days=offset) for offset in range(-LATE_DAYS, DAYS_AHEAD + 1)]
     return [name for day in days if (name := _make_partition(day))]
+
+
+def drop_old_partitions(*, now: datetime, keep_days: int) -> list[str]:
+    """Whole days that ended more than `keep_days` ago. 0 keeps everything."""
+    oldest = oldest_kept(now, keep_days)
+    dropped = [name for name, day in _dated_partitions() if oldest is not None and day < oldest.date()]
+    for name in dropped:
+        _drop(name)
+    return dropped
+
+
+def first_kept_day() -> datetime | None:
+    """From when on every record is kept; None while none has been dropped."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(slot) FROM usage_by_model")
+        (first_used,) = cursor.fetchone()
+        cursor.execute(_OLDEST)
+        (oldest,) = cursor.fetchone()
+    if first_used is None or (oldest is not None and oldest < first_used + timedelta(minutes=15)):
+        return None
+    return datetime.combine(oldest.date(), time.min, tzinfo=UTC) if oldest else datetime.max.replace(tzinfo=UTC)
+
+
+def _dated_partitions() -> list[tuple[str, date]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_LIST)
+        names = [name for (name,) in cursor.fetchall()]
+    found = [(name, match[1]) for name in names if (match := _NAME.match(name))]
+    return [(name, datetime.strptime(digits, "%Y%m%d").replace(tzinfo=UTC).date()) for name, digits in found]
+
+
+@transaction.atomic
+def _drop(name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE usage_record DETACH PARTITION {name}")
+        cursor.execute(f"DROP TABLE {name}")
 
 
 @transaction.atomic

@@ -14,7 +14,7 @@ from django.db import connection
 
 from apps.common.actors import SYSTEM
 from apps.tenants.services import create_key
-from apps.usage.models import QuarantinedRecord, UsageHour, UsageRecord
+from apps.usage.models import QuarantinedRecord, UsageSlot, UsageRecord
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
@@ -39,7 +39,7 @@ def test_a_record_sent_again_is_a_duplicate_and_counts_once():
     assert ingest([record, make_record()]) == (2, 0)
     assert ingest([record]) == (0, 1)
     assert UsageRecord.objects.count() == 2
-    assert sum(row.input_tokens for row in UsageHour.objects.all()) == 112
+    assert sum(row.input_tokens for row in UsageSlot.objects.all()) == 112
 
 
 def test_a_record_twice_in_one_batch_counts_once():
@@ -68,7 +68,7 @@ def test_every_field_of_a_record_is_kept():
     assert row.arrived_at.timestamp() == record.arrived_at
     assert str(row.replica_id) == record.endpoint_id
     assert row.cost_usd == Decimal("1.234567890123")
-    same = set(record.__struct_fields__) - {"arrived_at", "endpoint_id", "cost_pico_usd"}
+    same = set(record.__struct_fields__) - {"arrived_at", "endpoint_id", "cost_pico_usd", "task_outcome"}
     assert {name: getattr(row, name) for name in same} == {
         name: uuid_or_value(name, getattr(record, name)) for name in same
     }
@@ -130,7 +130,7 @@ def test_batches_that_overlap_at_the_same_time_still_count_once():
         thread.join()
     assert sum(stored for stored, _ in results) == 200
     assert UsageRecord.objects.count() == 200
-    assert sum(row.request_count for row in UsageHour.objects.all()) == 200
+    assert sum(row.request_count for row in UsageSlot.objects.all()) == 200
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_what_came_before_its_partition_moves_into_it_and_stays_counted():
 
 
 def test_partitions_are_made_a_week_ahead_and_only_once():
-    assert len(make_partitions(now=NOW)) == 9
+    assert len(make_partitions(now=NOW)) == 15
     assert make_partitions(now=NOW) == []
     ahead = make_record(arrived_at=ARRIVED_AT_S + 7 * DAY_S)
     ingest([ahead])

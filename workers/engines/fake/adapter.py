@@ -5,8 +5,9 @@ from typing import Literal
 from msgspec import Struct
 
 from workers.contracts.desired import ReplicaSpec
-from workers.engines.fake.model.costs import load_profiles
-from workers.engines.fake.options import DEFAULT_PROFILE
+from workers.contracts.endpoints import EngineShape
+from workers.engines.costs import load_profiles
+from workers.engines.fake.options import DEFAULT_BATCHED_TOKENS, DEFAULT_BLOCK_TOKENS, DEFAULT_PROFILE
 from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
@@ -54,6 +55,7 @@ class FakeAdapter:
             start_timeout_s=_PROCESS_START_S + settings.load_time_s,
             stop_grace_s=3.0,
             memory_bytes=128 * MIB,
+            shape=_shape_of(spec, settings),
         )
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
@@ -66,8 +68,26 @@ class FakeAdapter:
         return read_vllm_metrics(text)
 
 
+def _profile_of(spec: ReplicaSpec) -> str:
+    return spec.source if spec.source in load_profiles() else DEFAULT_PROFILE
+
+
+def _shape_of(spec: ReplicaSpec, settings: FakeSettings) -> EngineShape:
+    blocks = settings.num_gpu_blocks_override
+    kv_capacity_tokens = load_profiles()[_profile_of(spec)].kv_capacity_tokens
+    return EngineShape(
+        cost_profile=_profile_of(spec),
+        time_scale=settings.time_scale,
+        max_batched_tokens=settings.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS,
+        max_sequences=spec.max_running_requests,
+        kv_capacity_tokens=blocks * DEFAULT_BLOCK_TOKENS if blocks else kv_capacity_tokens,
+        block_tokens=DEFAULT_BLOCK_TOKENS,
+        has_priorities=True,
+    )
+
+
 def _server_arguments(spec: ReplicaSpec) -> list[str]:
-    profile = spec.source if spec.source in load_profiles() else DEFAULT_PROFILE
+    profile = _profile_of(spec)
     arguments = ["--port", str(spec.port), "--served-model-name", spec.served_name, "--task", spec.task]
     arguments += ["--profile", profile, "--max-num-seqs", str(spec.max_running_requests)]
     if spec.max_context_tokens:

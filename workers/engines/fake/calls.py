@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from workers.engines.fake.errors import (
     bad_request,
@@ -32,7 +32,8 @@ class Served(Struct, frozen=True, kw_only=True):
 class GenerationCall(Struct, frozen=True, kw_only=True):
     """`prompts` are token lists: one for a chat, one or more for completions. `n` choices are made of each.
 
-    `api` is whose shape the answer has: "openai", "messages" or "responses".
+    `api` is whose shape the answer has: "openai", "messages" or "responses". The last `begun_tokens` of a chat begin
+    the answer.
     """
 
     prompts: list[list[str]]
@@ -53,6 +54,7 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
     cache_salt: str
     request_id: str | None
     api: str = "openai"
+    begun_tokens: int = 0
     instructions: str | None = None
     metadata: Any = None
 
@@ -108,10 +110,11 @@ def read_chat(body: dict[str, Any], served: Served, priority: str | None) -> Gen
     wants_logprobs = fields.flag("logprobs")
     top_logprobs = fields.integer("top_logprobs")
     max_tokens = fields.integer("max_completion_tokens")
+    begun = _read_begun(fields, messages)
     call = _read_generation(
         fields,
         served,
-        prompts=[chat_tokens(messages)],
+        prompts=[chat_tokens(messages if begun is None else messages[:-1], begun)],
         is_chat=True,
         top_logprobs=(top_logprobs or 0) if wants_logprobs else None,
         max_tokens=fields.integer("max_tokens") if max_tokens is None else max_tokens,
@@ -119,7 +122,16 @@ def read_chat(body: dict[str, Any], served: Served, priority: str | None) -> Gen
     )
     if "tools" in fields and fields.raw("tool_choice") in (None, "auto"):
         raise bad_request('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
-    return call
+    return call if begun is None else structs.replace(call, begun_tokens=len(split_tokens(begun)))
+
+
+def _read_begun(fields: Fields, messages: list[tuple[str, str]]) -> str | None:
+    """The beginning of the answer, where the last message is to be continued."""
+    if not fields.flag("continue_final_message"):
+        return None
+    if fields.flag("add_generation_prompt"):
+        raise bad_request("Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+    return messages[-1][1] if messages else None
 
 
 def read_completion(body: dict[str, Any], served: Served, priority: str | None, ids: TokenIds) -> GenerationCall:

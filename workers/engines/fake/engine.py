@@ -181,16 +181,18 @@ class FakeEngine:
         ]
 
     def _choice(self, call: GenerationCall, prompt: list[str], index: int, number: int) -> Choice:
-        variant = number if call.temperature else 0
+        way = f"{call.seed} {call.temperature} {number if call.temperature else 0}"
         plan = plan_answer(
-            seeded("answer", *prompt, call.seed, call.temperature, variant),
+            seeded("answer", *prompt[: len(prompt) - call.begun_tokens], way),
+            [way, *prompt],
             limit_tokens=call.limit_tokens(prompt, self.served),
             mean_tokens=self.options.mean_output_tokens,
             min_tokens=call.min_tokens,
             ignores_eos=call.ignores_eos,
             stops=call.stops,
             keeps_stop=call.keeps_stop,
-            opening="" if call.is_chat else " ",
+            opening="" if call.is_chat and not call.begun_tokens else " ",
+            begun_tokens=call.begun_tokens,
         )
         size = self.options.limits.block_size_tokens
         sequence = Sequence(

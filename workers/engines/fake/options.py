@@ -3,13 +3,15 @@
 import argparse
 from typing import Any
 
+from workers.engines.costs import load_profiles
 from workers.engines.fake.calls import Served
 from workers.engines.fake.engine import EngineOptions
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.model.continuous_batching import BatchLimits
-from workers.engines.fake.model.costs import load_profiles
 
 DEFAULT_PROFILE = "llama3-8b/h100/tp1"
+DEFAULT_BATCHED_TOKENS = 8192
+DEFAULT_BLOCK_TOKENS = 16
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -76,9 +78,11 @@ def _add_server(group: Any) -> None:
 def _add_engine(group: Any) -> None:
     group.add_argument("--max-model-len", type=int, default=8192, help="context length in tokens (words)")
     group.add_argument("--max-num-seqs", type=int, default=256, help="sequences in a step")
-    group.add_argument("--max-num-batched-tokens", type=int, default=8192, help="token budget of a step")
+    group.add_argument(
+        "--max-num-batched-tokens", type=int, default=DEFAULT_BATCHED_TOKENS, help="token budget of a step"
+    )
     group.add_argument("--max-num-queued-reqs", type=int, default=None, help="beyond this many waiting: 503")
-    group.add_argument("--block-size", type=int, default=16, help="tokens in a KV block")
+    group.add_argument("--block-size", type=int, default=DEFAULT_BLOCK_TOKENS, help="tokens in a KV block")
     group.add_argument("--num-gpu-blocks-override", type=int, default=None, help="KV blocks; else the profile's")
     group.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument("--scheduling-policy", choices=["fcfs", "priority"], default="priority")

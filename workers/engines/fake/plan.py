@@ -1,6 +1,7 @@
 """The whole answer of one choice. It is known when the request arrives, since it follows from the request."""
 
 import random
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ class AnswerPlan(Struct, frozen=True, kw_only=True):
 
 def plan_answer(
     source: random.Random,
+    context: Sequence[str],
     *,
     limit_tokens: int,
     mean_tokens: int,
@@ -29,11 +31,15 @@ def plan_answer(
     stops: tuple[str, ...] = (),
     keeps_stop: bool = False,
     opening: str = "",
+    begun_tokens: int = 0,
 ) -> AnswerPlan:
-    """An answer ends by itself after half to one and a half times `mean_tokens`, unless it ignores that."""
-    natural = max(source.randint(mean_tokens // 2, mean_tokens * 3 // 2), min_tokens, 1)
+    """An answer ends by itself after half to one and a half times `mean_tokens`, unless it ignores that.
+
+    `begun_tokens` of that stand at the end of `context` already.
+    """
+    natural = max(source.randint(mean_tokens // 2, mean_tokens * 3 // 2) - begun_tokens, min_tokens, 1)
     length = limit_tokens if ignores_eos else min(natural, limit_tokens)
-    tokens = write_words(source, length, opening)
+    tokens = write_words(context, length, opening)
     ended = "length" if length == limit_tokens else "stop"
     plan = AnswerPlan(tokens=tokens, pieces=tokens, finish_reason=ended, stop_reason=None)
     return _cut(plan, stops, keeps_stop=keeps_stop)

@@ -11,6 +11,7 @@ from importlib.resources import files
 _TOKEN = re.compile(r" ?\S+|\s+?(?= \S)|\s+")
 _FIRST_UNKNOWN_ID = 1 << 20
 _UNKNOWN = "<unk>"
+_SCATTER = 0x9E3779B1  # 2³² over the golden ratio: neighbouring checksums become distant numbers
 
 WORDS: tuple[str, ...] = tuple(files("workers.engines.fake").joinpath("data/words.txt").read_text().split())
 
@@ -19,12 +20,12 @@ def split_tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def chat_tokens(messages: Iterable[tuple[str, str]]) -> list[str]:
-    """ChatML, with three tokens of frame per message and for the answer to come."""
+def chat_tokens(messages: Iterable[tuple[str, str]], begun: str | None = None) -> list[str]:
+    """ChatML, with three tokens of frame per message and for the answer to come, of which `begun` is there already."""
     tokens: list[str] = []
     for role, content in messages:
         tokens += ["<|im_start|>", role, "\n", *split_tokens(content), "<|im_end|>"]
-    return [*tokens, "<|im_start|>", "assistant", "\n"]
+    return [*tokens, "<|im_start|>", "assistant", "\n", *split_tokens(begun or "")]
 
 
 def block_hashes(tokens: Sequence[str], block_size: int, salt: str = "") -> tuple[bytes, ...]:
@@ -44,10 +45,20 @@ def seeded(*parts: object) -> random.Random:
     return random.Random(int.from_bytes(digest))  # noqa: S311 text to look at, not a secret
 
 
-def write_words(source: random.Random, count: int, opening: str = "") -> list[str]:
-    """`count` tokens of text, each a word; `opening` stands before the first, a space before the others."""
-    words = source.choices(WORDS, k=count)
-    return [f"{' ' if index else opening}{word}" for index, word in enumerate(words)]
+def write_words(context: Iterable[str], count: int, opening: str = "") -> list[str]:
+    """`count` tokens of text, each a word; `opening` stands before the first, a space before the others.
+
+    A word follows from all that stands before it, so that a text that is cut anywhere goes on as it would have.
+    """
+    state = 0
+    for token in context:
+        state = zlib.crc32(token.encode("utf-8", "surrogatepass"), state)
+    tokens = []
+    for index in range(count):
+        token = (" " if index else opening) + WORDS[(state * _SCATTER >> 12) % len(WORDS)]
+        tokens.append(token)
+        state = zlib.crc32(token.encode(), state)
+    return tokens
 
 
 def shown_token(token: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from workers.contracts.desired import ReplicaSpec
+from workers.contracts.endpoints import EngineShape
 from workers.engines.environments.locate import (
     environment_path,
     is_complete,
@@ -14,7 +15,7 @@ from workers.engines.environments.locate import (
 )
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF
 from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
-from workers.engines.metrics_text import as_count, sum_by_name
+from workers.engines.llamacpp.metrics import read_llamacpp_metrics
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
 from workers.engines.trial import is_real_answer, trial_request
@@ -29,12 +30,6 @@ _KV_BYTES_PER_TOKEN = 46_080
 _SMOLLM2 = "smollm2-135m-instruct"
 # What its authors recommend; at the library's 0.8 so small a model rambles.
 _SMOLLM2_SAMPLING = ["--temperature", "0.2", "--top-p", "0.9"]
-
-_RUNNING = "llamacpp:requests_processing"
-_WAITING = "llamacpp:requests_deferred"
-_PROMPT = "llamacpp:prompt_tokens_total"
-_CACHED = "llamacpp:prompt_tokens_cached_total"
-_GENERATED = "llamacpp:tokens_predicted_total"
 
 
 class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +69,7 @@ class LlamaCppAdapter:
             start_timeout_s=180.0,
             stop_grace_s=3.0,
             memory_bytes=_BASE_MEMORY_BYTES + slots * context_tokens * _KV_BYTES_PER_TOKEN,
+            shape=EngineShape(max_sequences=slots, kv_capacity_tokens=slots * context_tokens),
         )
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
@@ -83,15 +79,7 @@ class LlamaCppAdapter:
         return is_real_answer(spec, status, body)
 
     def read_metrics(self, text: str) -> EngineReading:
-        """Cached prompt tokens are counted apart by llama.cpp, and included by us as by vLLM."""
-        totals = sum_by_name(text, (_RUNNING, _WAITING, _PROMPT, _CACHED, _GENERATED))
-        prompt_tokens = totals.get(_PROMPT)
-        return EngineReading(
-            running_requests=as_count(totals.get(_RUNNING)),
-            waiting_requests=as_count(totals.get(_WAITING)),
-            prompt_tokens_total=None if prompt_tokens is None else int(prompt_tokens + totals.get(_CACHED, 0)),
-            generated_tokens_total=as_count(totals.get(_GENERATED)),
-        )
+        return read_llamacpp_metrics(text)
 
 
 def _model_file(spec: ReplicaSpec, environment: Path) -> Path:

@@ -6,6 +6,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from workers.contracts.desired import ReplicaSpec
+from workers.contracts.endpoints import EngineShape
+from workers.engines.costs import find_profile
 from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
 from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
 from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
@@ -22,12 +24,16 @@ _KNOWN_SOURCES = {"smollm2-135m-instruct": SMOLLM2, "all-minilm-l6-v2": MINILM}
 
 
 class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU."""
+    """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
+
+    `cost_profile` names the row of step costs to start from, where the model's name does not tell.
+    """
 
     tensor_parallel_size: int = 1
     gpu_memory_utilization: float = 0.9
     kv_cache_gib: int = 1
     max_num_batched_tokens: int | None = None
+    cost_profile: str | None = None
     extra: list[str] = field(default_factory=list)
 
 
@@ -65,6 +71,7 @@ class VLLMAdapter:
             # vLLM may hang for ever after SIGTERM with open streams, so the grace is short and SIGKILL follows.
             stop_grace_s=5.0,
             memory_bytes=(4 + settings.kv_cache_gib) * GIB,
+            shape=self._shape(spec, settings),
         )
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
@@ -75,6 +82,18 @@ class VLLMAdapter:
 
     def read_metrics(self, text: str) -> EngineReading:
         return read_vllm_metrics(text)
+
+    def _shape(self, spec: ReplicaSpec, settings: VLLMSettings) -> EngineShape:
+        """How fast a CPU is nobody knows beforehand."""
+        found = find_profile(
+            model=spec.source, gpu=self._site.gpu_name, tensor_parallel_size=settings.tensor_parallel_size
+        )
+        return EngineShape(
+            cost_profile=settings.cost_profile or found if self._has_gpu else "",
+            max_batched_tokens=settings.max_num_batched_tokens,
+            max_sequences=spec.max_running_requests,
+            has_priorities="--scheduling-policy" not in settings.extra,
+        )
 
     def _gpu_arguments(self, settings: VLLMSettings) -> list[str]:
         if settings.tensor_parallel_size > self._site.gpu_count:

@@ -3,9 +3,8 @@
 from typing import Protocol
 
 from workers.gateway.bodies import Usage
-from workers.gateway.streams import MAX_EVENT_BYTES
+from workers.gateway.event_stream import EVENT_END, EventStream
 
-_END = b"\n\n"
 _NAME = b"event: "
 _DATA = b"\ndata: "
 
@@ -26,15 +25,22 @@ class Reading(Protocol):
         """The data, with the model's public name where it names one."""
 
 
-class NamedEvents:
+class NamedEvents(EventStream):
     """Every event passes as it came, but for the model's name in those that `reading` reads.
 
     `last_data` is of the last event that passed.
     """
 
+    text = None
+    first_event = b""
+    has_finished = False
+
+    def release_error(self) -> bytes:
+        """Nothing is held back."""
+        return b""
+
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._tail = b""
         self.last_data = b""
         self.fingerprint: bytes | None = None
         self.events_with_output = 0
@@ -52,38 +58,16 @@ class NamedEvents:
     def input_tokens(self) -> int | None:
         return self._reading.input_tokens
 
-    @property
-    def is_too_long(self) -> bool:
-        return len(self._tail) > MAX_EVENT_BYTES
-
-    def feed(self, chunk: bytes) -> bytes:
-        chunk = self._tail + chunk if self._tail else chunk
-        end = chunk.rfind(_END)
-        if end < 0:
-            self._tail = chunk
-            return b""
-        self._tail = chunk[end + 2 :]
-        return b"".join([self._pass(event) + _END for event in chunk[:end].split(_END)])
-
-    def finish(self) -> bytes:
-        rest, self._tail = self._tail, b""
-        return rest
-
-    def finish_whole_events(self) -> bytes:
-        """Half an event is dropped."""
-        self._tail = b""
-        return b""
-
     def _pass(self, event: bytes) -> bytes:
         head, found, data = event.partition(_DATA)
         if not found or not head.startswith(_NAME):
-            return event
+            return event + EVENT_END
         name = head[len(_NAME) :]
         self.last_data = data
         if self._reading.is_output(name):
             self.events_with_output += 1
         elif self._reading.is_read(name):
-            return head + _DATA + self._reading.read(data)
+            return head + _DATA + self._reading.read(data) + EVENT_END
         elif name == b"error":
             self.has_error = True
-        return event
+        return event + EVENT_END

@@ -10,12 +10,29 @@ class AnswerStream(Protocol):
     """Fed with the engine's bytes; returns what may go out, always whole events.
 
     `usage` is the engine's own count, None while it has not said; `input_tokens` what it said of the prompt alone.
-    `fingerprint` is as StreamFilter has it, None where there is none to learn.
+    `fingerprint` is as StreamFilter has it, None where there is none to learn; so are `text`, `first_event`,
+    `has_finished` and `release_error`, for a stream that another engine may continue.
     """
 
-    fingerprint: bytes | None
-    events_with_output: int
-    has_error: bool
+    @property
+    def fingerprint(self) -> bytes | None: ...
+
+    @property
+    def events_with_output(self) -> int: ...
+
+    @property
+    def has_error(self) -> bool: ...
+
+    @property
+    def text(self) -> bytes | bytearray | None: ...
+
+    @property
+    def first_event(self) -> bytes: ...
+
+    @property
+    def has_finished(self) -> bool: ...
+
+    def release_error(self) -> bytes: ...
 
     @property
     def has_first_token(self) -> bool: ...

@@ -22,7 +22,7 @@ class ClassQueue:
 
     def push(self, ticket: Ticket) -> None:
         rank, tenant_id = self._place_of(ticket)
-        queue = self._queues.setdefault(rank, FairQueue())
+        queue = self._queue_of(rank)
         if queue.first() is None:
             self._clocks[rank] = max(self._clocks.get(rank, 0.0), self._floor)
         queue.push(tenant_id, ticket)
@@ -40,8 +40,21 @@ class ClassQueue:
         """Charges class and tenant for a ticket that was sent."""
         rank, tenant_id = self._place_of(ticket)
         self._clocks[rank] = self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
-        queue = self._queues.setdefault(rank, FairQueue())
-        queue.served(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+        self._queue_of(rank).served(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+
+    def served_at_once(self, ticket: Ticket) -> None:
+        """The same as `push`, `pop` and `served` of a ticket while nobody waits."""
+        rank, tenant_id = self._place_of(ticket)
+        clock = max(self._clocks.get(rank, 0.0), self._floor)
+        self._floor = clock
+        self._clocks[rank] = clock + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
+        self._queue_of(rank).served_at_once(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+
+    def _queue_of(self, rank: int) -> FairQueue:
+        queue = self._queues.get(rank)
+        if queue is None:
+            queue = self._queues[rank] = FairQueue()
+        return queue
 
     def _place_of(self, ticket: Ticket) -> tuple[int, str]:
         return (ticket.request.rank, ticket.request.tenant_id) if self._is_fair else (0, "")

@@ -39,19 +39,28 @@ class Plan:
 
     # changes of state
 
-    def arrive(self, ticket: Ticket, fair_weight: float, now: float) -> None:
-        """Leaves the ticket kept, parked or late."""
-        tenant_id = ticket.request.tenant_id
+    def note(self, ticket: Ticket, fair_weight: float, now: float) -> None:
+        """Counts a newcomer in what is asked for."""
         self.prices.arrived(
-            tenant_id, fair_weight, density=ticket.density, cost_s=ticket.cost_s, now=now, kv_s=ticket.kv_s
-        )
+            ticket.request.tenant_id, fair_weight, density=ticket.density, cost_s=ticket.cost_s, now=now,
+            kv_s=ticket.kv_s,
+        )  # fmt: skip
         self._update_price(now)
-        if ticket.start_by < now and ticket.has_limit:
-            self._be_late(ticket)
-        elif ticket.has_limit and ticket.density < self.prices.price_of(tenant_id):
-            self._park(ticket)
-        else:
+
+    def admits(self, ticket: Ticket, now: float) -> bool:
+        """Whether a newcomer would be kept, as far as it and the price go."""
+        if not ticket.has_limit:
+            return True
+        return ticket.start_by >= now and ticket.density >= self.prices.price_of(ticket.request.tenant_id)
+
+    def arrive(self, ticket: Ticket, now: float) -> None:
+        """Leaves the ticket kept, parked or late; it was noted."""
+        if self.admits(ticket, now):
             self.keep(ticket)
+        elif ticket.start_by < now:
+            self._be_late(ticket)
+        else:
+            self._park(ticket)
 
     def keep(self, ticket: Ticket) -> None:
         ticket.state = State.KEPT

@@ -11,45 +11,64 @@ LASTING_RATE = 0.01
 
 
 class Demand:
-    """The cost of what arrived in the last WINDOW_S, by density on a logarithmic scale."""
+    """The cost of what arrived in the last WINDOW_S; by density on a logarithmic scale once a price was asked for."""
 
     __slots__ = ("_by_bucket", "_recent", "kv_s", "offered_s")
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[float, int, float, float]] = deque()
-        self._by_bucket: dict[int, float] = {}
+        self._recent: deque[tuple[float, float, float, float]] = deque()
+        self._by_bucket: dict[int, float] | None = None
         self.offered_s = 0.0
         self.kv_s = 0.0
 
     def arrived(self, density: float, cost_s: float, now: float, kv_s: float = 0.0) -> None:
         """`kv_s` of the cost is for the KV cache."""
-        bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
-        self._recent.append((now, bucket, cost_s, kv_s))
-        self._by_bucket[bucket] = self._by_bucket.get(bucket, 0.0) + cost_s
+        self._recent.append((now, density, cost_s, kv_s))
         self.offered_s += cost_s
         self.kv_s += kv_s
+        if self._by_bucket is not None:
+            _add(self._by_bucket, density, cost_s)
 
     def forget(self, now: float) -> None:
         """Drops what is older than the window."""
         recent, by_bucket = self._recent, self._by_bucket
-        while recent and recent[0][0] < now - WINDOW_S:
-            _, bucket, cost_s, kv_s = recent.popleft()
-            by_bucket[bucket] -= cost_s
+        oldest = now - WINDOW_S
+        while recent and recent[0][0] < oldest:
+            _, density, cost_s, kv_s = recent.popleft()
             self.offered_s -= cost_s
             self.kv_s -= kv_s
+            if by_bucket is not None:
+                _add(by_bucket, density, -cost_s)
         if not recent:
-            by_bucket.clear()
+            self._by_bucket = None
             self.offered_s = self.kv_s = 0.0
+
+    def relax(self) -> None:
+        """No price is needed for now: arrivals cost less."""
+        self._by_bucket = None
 
     def price(self, room_s: float) -> float:
         """The density at which the densest-first sum fills `room_s`; 0 when everything fits."""
         if self.offered_s <= room_s:
             return 0.0
-        for bucket in sorted(self._by_bucket, reverse=True):
-            room_s -= self._by_bucket[bucket]
+        by_bucket = self._buckets()
+        for bucket in sorted(by_bucket, reverse=True):
+            room_s -= by_bucket[bucket]
             if room_s < 0:
                 return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
         return 0.0
+
+    def _buckets(self) -> dict[int, float]:
+        if self._by_bucket is None:
+            self._by_bucket = {}
+            for _, density, cost_s, _ in self._recent:
+                _add(self._by_bucket, density, cost_s)
+        return self._by_bucket
+
+
+def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
+    bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
+    by_bucket[bucket] = by_bucket.get(bucket, 0.0) + cost_s
 
 
 class BidPrices:
@@ -72,7 +91,10 @@ class BidPrices:
     ) -> None:
         self._all.arrived(density, cost_s, now, kv_s)
         if self._is_fair:
-            self._by_tenant.setdefault(tenant_id, Demand()).arrived(density, cost_s, now)
+            demand = self._by_tenant.get(tenant_id)
+            if demand is None:
+                demand = self._by_tenant[tenant_id] = Demand()
+            demand.arrived(density, cost_s, now)
             self._weights[tenant_id] = weight
 
     def price_of(self, tenant_id: str) -> float:
@@ -84,10 +106,18 @@ class BidPrices:
         room_s = self._fill * capacity * WINDOW_S
         self.load = self._scarcest_s() / (capacity * WINDOW_S)
         self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
-        self.price = self._all.price(room_s) if self.load > PRICED_LOAD else 0.0
+        is_priced = self.load > PRICED_LOAD
+        self.price = self._all.price(room_s) if is_priced else 0.0
         if self._is_fair:
             self._forget_tenants(now)
             self._prices = self._share_out(room_s) if self.price else {}
+        if not is_priced:
+            self._relax()
+
+    def _relax(self) -> None:
+        self._all.relax()
+        for demand in self._by_tenant.values():
+            demand.relax()
 
     def _scarcest_s(self) -> float:
         """What arrived in the window takes of the steps, or of the KV cache, whichever is more."""

@@ -1,29 +1,75 @@
-"""Which endpoint has which prefixes cached, as far as our own dispatches tell."""
+"""Which endpoint has which prefixes cached: as the engine says, or else as far as our own dispatches tell."""
 
 from collections import OrderedDict
 
+from workers.scheduling.interface import KVChange
+
 PREFIX_LEVELS = 3
+MAX_EXACT_BLOCKS = 1_000_000
+
+
+class ExactCache:
+    """The blocks that one engine says it has, each with the one before it; `holes` are gone, and others follow them."""
+
+    __slots__ = ("children", "holes", "parents")
+
+    def __init__(self) -> None:
+        self.parents: dict[int, int | None] = {}
+        self.children: dict[int, int] = {}
+        self.holes: dict[int, None] = {}
+
+    def store(self, block: int, parent: int | None) -> bool:
+        """Whether it is new."""
+        if block in self.parents:
+            return False
+        self.parents[block] = parent
+        self.holes.pop(block, None)
+        if parent is not None:
+            self.children[parent] = self.children.get(parent, 0) + 1
+        return True
+
+    def remove(self, block: int) -> bool:
+        """Whether it was there."""
+        if block not in self.parents:
+            return False
+        parent = self.parents.pop(block)
+        if parent is not None:
+            self.children[parent] -= 1
+            if not self.children[parent]:
+                del self.children[parent]
+                self.holes.pop(parent, None)
+        if block in self.children:
+            self.holes[block] = None
+        return True
 
 
 class PrefixIndex:
     """Block → bit mask of endpoints, and per endpoint its blocks, least recently used first.
 
     An endpoint that has a block has all blocks before it: of one prompt the first block is always the most recently
-    used. So the longest match is found by bisection.
+    used. So the longest match is found by bisection. Where an engine's own events say otherwise, the first hole ends
+    the match.
     """
 
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
         self._blocks: dict[int, OrderedDict[int, None]] = {}
+        self._exact: dict[int, ExactCache] = {}
+        self._holed = 0
 
     def __len__(self) -> int:
         return len(self._masks)
+
+    def is_exact(self, endpoint: int) -> bool:
+        return endpoint in self._exact
 
     def match(self, blocks: tuple[int, ...]) -> list[tuple[int, int]]:
         """(count of leading blocks, mask of the endpoints that have them), longest first, at most PREFIX_LEVELS."""
         levels: list[tuple[int, int]] = []
         masks = self._masks
         missing = masks.get(blocks[0], 0) if blocks else 0
+        if missing & self._holed:
+            return self._match_each(blocks, missing)
         high = len(blocks)
         while missing and len(levels) < PREFIX_LEVELS:
             low = 1
@@ -45,6 +91,8 @@ class PrefixIndex:
         """Leading blocks that this endpoint has."""
         masks, bit = self._masks, 1 << endpoint
         low, high = 0, len(blocks)
+        if self._holed & bit:
+            high = self._first_hole(blocks, endpoint)
         while low < high:
             middle = (low + high + 1) // 2
             if masks.get(blocks[middle - 1], 0) & bit:
@@ -54,8 +102,12 @@ class PrefixIndex:
         return low
 
     def record(self, blocks: tuple[int, ...], endpoint: int, max_blocks: int) -> None:
-        """The endpoint will have these; it keeps at most `max_blocks`."""
-        kept = self._blocks.setdefault(endpoint, OrderedDict())
+        """The endpoint will have these; it keeps at most `max_blocks`. One that speaks for itself needs no guess."""
+        if endpoint in self._exact:
+            return
+        kept = self._blocks.get(endpoint)
+        if kept is None:
+            kept = self._blocks[endpoint] = OrderedDict()
         masks, bit = self._masks, 1 << endpoint
         for block in reversed(blocks):
             if block in kept:
@@ -66,9 +118,53 @@ class PrefixIndex:
         while len(kept) > max_blocks:
             self._forget(kept.popitem(last=False)[0], endpoint)
 
+    def changed(self, endpoint: int, changes: list[KVChange]) -> None:
+        """What the engine says of its cache, in order; our guesses end with its first word."""
+        if endpoint not in self._exact:
+            self.forget_endpoint(endpoint)
+            self._exact[endpoint] = ExactCache()
+        for change in changes:
+            if change.is_cleared:
+                self.forget_endpoint(endpoint)
+                self._exact[endpoint] = ExactCache()
+            self._apply(self._exact[endpoint], change, endpoint)
+        bit = 1 << endpoint
+        self._holed = self._holed | bit if self._exact[endpoint].holes else self._holed & ~bit
+
     def forget_endpoint(self, endpoint: int) -> None:
         for block in self._blocks.pop(endpoint, ()):
             self._forget(block, endpoint)
+        exact = self._exact.pop(endpoint, None)
+        for block in exact.parents if exact is not None else ():
+            self._forget(block, endpoint)
+        self._holed &= ~(1 << endpoint)
+
+    def _apply(self, exact: ExactCache, change: KVChange, endpoint: int) -> None:
+        parent = change.parent
+        for block in change.stored:
+            if exact.store(block, parent):
+                self._masks[block] = self._masks.get(block, 0) | 1 << endpoint
+            parent = block
+        removed = list(change.removed)
+        excess = len(exact.parents) - MAX_EXACT_BLOCKS
+        if excess > 0:
+            removed += list(exact.parents)[:excess]
+        for block in removed:
+            if exact.remove(block):
+                self._forget(block, endpoint)
+
+    def _match_each(self, blocks: tuple[int, ...], mask: int) -> list[tuple[int, int]]:
+        by_count: dict[int, int] = {}
+        while mask:
+            bit = mask & -mask
+            count = self.count(blocks, bit.bit_length() - 1)
+            by_count[count] = by_count.get(count, 0) | bit
+            mask ^= bit
+        return sorted(((count, found) for count, found in by_count.items() if count), reverse=True)[:PREFIX_LEVELS]
+
+    def _first_hole(self, blocks: tuple[int, ...], endpoint: int) -> int:
+        holes = self._exact[endpoint].holes
+        return next((index for index, block in enumerate(blocks) if block in holes), len(blocks))
 
     def _forget(self, block: int, endpoint: int) -> None:
         mask = self._masks[block] & ~(1 << endpoint)

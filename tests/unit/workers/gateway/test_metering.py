@@ -4,18 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.contracts.settlement import NOTHING, Origin, Settlement, Used, cost_pico_usd, estimated
 from workers.contracts.snapshot import Price
 from workers.gateway.bodies import PromptDetails, Usage
-from workers.gateway.metering import (
-    NOTHING,
-    Meter,
-    Settlement,
-    Used,
-    cost_pico_usd,
-    estimated,
-    estimated_from_first,
-    reported,
-)
+from workers.gateway.metering import Meter, estimated_from_first, reported
 
 pytestmark = pytest.mark.unit
 
@@ -41,9 +33,7 @@ class Clock:
 def meter_with(spool, clock):
     return Meter(
         spool,
-        gateway_id="g1",
-        boot_id="b1",
-        node_id="n1",
+        origin=Origin(gateway_id="g1", boot_id="b1", node_id="n1"),
         monotonic=clock,
         unix_time=lambda: clock.now + 1_700_000_000,
         randomness=random.Random(1),  # noqa: S311 - a test
@@ -142,7 +132,9 @@ def test_times_to_first_token_are_forgotten_after_a_minute():
 def test_time_on_engines_is_that_of_every_attempt():
     spool, clock = MemorySpool(), Clock()
     clock.now = 1009.0
-    meter_with(spool, clock).settle(settlement(dispatched_at=1005.0, spent_engine_s=2.0), NOTHING, "failed", 502)
+    meter_with(spool, clock).settle(
+        settlement(dispatched_at=1005.0, on_engine_since=1005.0, spent_engine_s=2.0), NOTHING, "failed", 502
+    )
     assert spool.records[0].engine_ms == 6000.0
 
 

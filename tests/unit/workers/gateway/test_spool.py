@@ -7,12 +7,24 @@ import msgspec
 import pytest
 
 from tests.unit.workers.gateway.test_metering import Clock, MemorySpool, meter_with, settlement
+from workers.contracts.settlement import NOTHING
 from workers.contracts.spool import decode_lines, list_segments
 from workers.gateway import spool as spool_module
-from workers.gateway.metering import NOTHING
 from workers.gateway.spool import Spool
 
 pytestmark = pytest.mark.unit
+
+
+class NoJournal:
+    def __init__(self):
+        self.released = []
+        self.kept = []
+
+    def release(self, records):
+        self.released += records
+
+    def keep(self, record, line):
+        self.kept.append(msgspec.json.decode(line)["record_id"])
 
 
 def make_records(count):
@@ -31,7 +43,7 @@ def read_all(directory):
 
 
 def test_records_are_on_disk_as_soon_as_they_are_appended(tmp_path):
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     records = make_records(3)
     for record in records:
         spool.append_all([record])
@@ -40,7 +52,7 @@ def test_records_are_on_disk_as_soon_as_they_are_appended(tmp_path):
 
 def test_segments_are_closed_when_they_are_full(tmp_path, monkeypatch):
     monkeypatch.setattr(spool_module, "SEGMENT_RECORDS", 2)
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     records = make_records(5)
     for record in records:
         spool.append_all([record])
@@ -53,7 +65,7 @@ def test_segments_are_closed_when_they_are_full(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_stops_admission_and_loses_nothing(tmp_path, monkeypatch):
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     records = make_records(4)
     spool.append_all([records[0]])
     real_write = os.write
@@ -76,7 +88,7 @@ def test_a_full_disk_stops_admission_and_loses_nothing(tmp_path, monkeypatch):
 
 
 def test_a_disk_that_takes_half_of_a_write_gets_each_record_once(tmp_path, monkeypatch):
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     records = make_records(3)
     length_bytes = len(msgspec.json.encode(records[0])) + 1
     real_write = os.write
@@ -91,7 +103,7 @@ def test_a_disk_that_takes_half_of_a_write_gets_each_record_once(tmp_path, monke
 
 
 def test_a_sync_may_end_after_its_segment_was_closed(tmp_path):
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     spool.append_all(make_records(1))
     finish = spool.begin_sync()
     spool.close()
@@ -99,7 +111,7 @@ def test_a_sync_may_end_after_its_segment_was_closed(tmp_path):
 
 
 def test_a_torn_last_line_is_not_a_record(tmp_path):
-    spool = Spool(tmp_path, "boot")
+    spool = Spool(tmp_path, "boot", NoJournal())
     [record] = make_records(1)
     spool.append_all([record])
     [segment] = list_segments(tmp_path)

@@ -1,9 +1,13 @@
 import pytest
+from msgspec import structs
 
+from workers.scheduling.endpoint_spec import DEFAULT_SPEC
 from workers.scheduling.interface import Cancel, Dispatch, Migrate, Reject, Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
+
+KNOWN = structs.replace(DEFAULT_SPEC, is_speed_known=True)
 
 
 class Bench:
@@ -13,8 +17,8 @@ class Bench:
         self.scheduler = Scheduler(SchedulerConfig(**config))
         self.now = 100.0
 
-    def endpoint(self, name="e1", *, slots=1, version="v1", draining=False):
-        return self.scheduler.endpoint_updated(name, version, slots, self.now, is_draining=draining)
+    def endpoint(self, name="e1", *, slots=1, version="v1", draining=False, spec=DEFAULT_SPEC, **more):
+        return self.scheduler.endpoint_updated(name, version, slots, self.now, is_draining=draining, spec=spec, **more)
 
     def arrive(self, number, *, tenant="t1", rank=0, version="v1", bound=1000):
         request = Request(
@@ -196,7 +200,7 @@ def test_a_long_wait_behind_a_busy_endpoint_is_no_reason_to_refuse():
     bench.endpoint()
     bench.arrive(1)
     bench.arrive(2)
-    assert bench.after(1000) == []
+    assert bench.after(250) == []
 
 
 def test_a_client_that_leaves_the_queue_leaves_no_trace():
@@ -277,7 +281,7 @@ def test_late_work_still_runs_while_the_fleet_has_nothing_better_to_do():
 
 def test_hopeless_work_is_refused_under_overload_with_a_time_to_come_back():
     bench = Bench(max_queued_requests=100_000)
-    bench.endpoint(slots=1000)
+    bench.endpoint(slots=1000, spec=KNOWN)
     rejects = []
     for number in range(1, 2001):
         commands = with_slo(number, bench, ttft_slo_s=0.5, prompt_tokens=20_000)

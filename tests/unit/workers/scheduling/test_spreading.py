@@ -69,7 +69,7 @@ def test_one_shared_prefix_makes_no_hot_spot_and_still_hits():
     hits = 0
     for number in range(800):
         own = (1_000_000 + number * 10,)
-        holders = {e for e in range(8) if fleet.scheduler._pools["v"].fleet.index.count(SHARED_PREFIX, e) == 32}
+        holders = {e for e in range(8) if fleet.scheduler._queues.pools["v"].fleet.index.count(SHARED_PREFIX, e) == 32}
         sent = fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=SHARED_PREFIX + own)
         fleet.advance(0.05, step=0.05)
         running.append(sent)

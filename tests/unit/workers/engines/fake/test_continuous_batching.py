@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workers.engines.costs import load_profiles
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
-from workers.engines.fake.model.costs import load_profiles
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Phase, Sequence
 

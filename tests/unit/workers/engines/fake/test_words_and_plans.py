@@ -3,13 +3,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.engines.fake.plan import plan_answer
-from workers.engines.fake.words import TokenIds, block_hashes, chat_tokens, seeded, split_tokens
+from workers.engines.fake.words import TokenIds, block_hashes, chat_tokens, seeded, split_tokens, write_words
 
 pytestmark = pytest.mark.unit
 
 
 def plan(*, limit=10, mean=1000, **options):
-    return plan_answer(seeded("a request"), limit_tokens=limit, mean_tokens=mean, **options)
+    return plan_answer(seeded("a request"), ["a request"], limit_tokens=limit, mean_tokens=mean, **options)
 
 
 @given(st.text())
@@ -83,6 +83,21 @@ def test_a_stop_string_is_shown_when_asked_for():
 
 def test_the_same_parts_give_the_same_answer_and_others_another():
     first, again, other = (
-        plan_answer(seeded(prompt, 1), limit_tokens=20, mean_tokens=99).tokens for prompt in ("a", "a", "b")
+        plan_answer(seeded(prompt, 1), [prompt], limit_tokens=20, mean_tokens=99).tokens for prompt in ("a", "a", "b")
     )
     assert first == again != other
+
+
+def test_a_text_that_is_cut_anywhere_goes_on_as_it_would_have():
+    whole = write_words(["a", " prompt"], 30)
+    for cut in (1, 2, 17, 29):
+        assert write_words(["a", " prompt", *whole[:cut]], 30 - cut, " ") == whole[cut:]
+
+
+def test_an_answer_that_is_begun_ends_where_it_would_have():
+    whole = plan(limit=500, mean=40).tokens
+    rest = plan_answer(
+        seeded("a request"), ["a request", *whole[:9]], limit_tokens=491, mean_tokens=40, opening=" ", begun_tokens=9
+    )
+    assert rest.tokens == whole[9:]
+    assert rest.finish_reason == "stop"

@@ -1,0 +1,61 @@
+from collections.abc import Sequence
+from datetime import datetime
+
+from django.db import transaction
+
+from apps.audit.services import record_change
+from apps.common.actors import Actor
+from apps.common.credentials import SERVICE_TOKEN, issue_credential
+from apps.common.errors import InvalidInputError
+from apps.common.saving import save_checked
+from apps.tenants.matrix import scopes_for
+from apps.tenants.models import ServiceToken, User
+from apps.tenants.selectors import actor_of
+
+
+@transaction.atomic
+def create_service_token(
+    *,
+    actor: Actor,
+    owner: User,
+    name: str,
+    now: datetime,
+    scopes: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ServiceToken, str]:
+    """`scopes` None stands for everything the owner may do now. A token never may more than its owner."""
+    if expires_at is not None and expires_at <= now:
+        raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
+    credential = issue_credential(SERVICE_TOKEN)
+    token = ServiceToken(
+        owner=owner,
+        name=name,
+        prefix=credential.prefix,
+        token_sha256=credential.sha256,
+        scopes=_checked(actor, owner, scopes),
+        created_at=now,
+        expires_at=expires_at,
+    )
+    save_checked(token)
+    after = {"owner": str(owner), "scopes": token.scopes}
+    record_change(actor=actor, action="service_token.created", subject=token, now=now, after=after)
+    return token, credential.text
+
+
+@transaction.atomic
+def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) -> None:
+    if token.revoked_at is None:
+        token.revoked_at = now
+        token.save(update_fields=["revoked_at"])
+        record_change(actor=actor, action="service_token.revoked", subject=token, now=now)
+
+
+def _checked(actor: Actor, owner: User, scopes: Sequence[str] | None) -> list[str]:
+    """A token that makes tokens gives on no more than it has."""
+    held = [scope for scope in scopes_for(actor_of(owner)) if actor.scopes is None or scope in actor.scopes]
+    if scopes is None:
+        return held
+    if beyond := sorted(set(scopes) - set(held)):
+        message = f"{beyond[0]!r} is none of {', '.join(held)}"
+        raise InvalidInputError(f"the scope {message}", fields={"scopes": message})
+    return sorted(set(scopes))

@@ -1,0 +1,102 @@
+from typing import Any
+
+from django.http import FileResponse, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.common.pagination import NewestRecordsFirst
+from apps.common.parsing import parsed
+from apps.tenants.access import ActorView
+from apps.tenants.matrix import Permission
+from apps.usage.api.files import CHUNK_ROWS, csv_answer, parquet_answer
+from apps.usage.selectors.records import list_records
+from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
+from apps.usage.selectors.sums import UsageScope
+from apps.usage.selectors.tables import records_table, report_table
+from apps.usage.serializers import usage as serializers
+
+
+class UsageView(ActorView):
+    rules = {"GET": Permission.SEE_TENANT}
+
+    def scope(self, query: dict[str, Any]) -> UsageScope:
+        start, end = serializers.default_range(self.now, query["zone"])
+        return scope_for(
+            actor=self.actor,
+            start=query.get("start", start),
+            end=query.get("end", end),
+            tenant_id=query["tenant"],
+            user_id=query["user"],
+            key_id=query["key"],
+            version_id=query["version"],
+            public_model=query["model"],
+            end_user=query["end_user"],
+            workflow_id=query["workflow"],
+            outcome=query["outcome"],
+        )
+
+
+class RecordsView(UsageView):
+    pagination_class = NewestRecordsFirst
+
+    @extend_schema(
+        parameters=[serializers.UsageQuerySerializer], responses=serializers.UsageRecordSerializer(many=True)
+    )
+    def get(self, request: Request) -> Response:
+        query = parsed(serializers.UsageQuerySerializer, request.query_params)
+        return self.paged(list_records(scope=self.scope(query)), serializers.UsageRecordSerializer)
+
+
+class RecordsCSVView(UsageView):
+    @extend_schema(parameters=[serializers.UsageQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
+    def get(self, request: Request) -> StreamingHttpResponse:
+        query = parsed(serializers.UsageQuerySerializer, request.query_params)
+        records = list_records(scope=self.scope(query)).values_list(*serializers.RECORD_FIELDS)
+        return csv_answer("usage-records.csv", serializers.RECORD_FIELDS, records.iterator(chunk_size=CHUNK_ROWS))
+
+
+class RecordsParquetView(UsageView):
+    @extend_schema(
+        parameters=[serializers.UsageQuerySerializer],
+        responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request) -> FileResponse:
+        query = parsed(serializers.UsageQuerySerializer, request.query_params)
+        return parquet_answer("usage-records.parquet", records_table(scope=self.scope(query)))
+
+
+class ReportView(UsageView):
+    @extend_schema(parameters=[serializers.ReportQuerySerializer], responses=serializers.UsageReportSerializer)
+    def get(self, request: Request) -> Response:
+        query = parsed(serializers.ReportQuerySerializer, request.query_params)
+        scope = self.scope(query)
+        report = {
+            "start": scope.start,
+            "end": scope.end,
+            "zone": str(query["zone"]),
+            "group_by": query["group_by"],
+            "rows": report_usage(scope=scope, group_by=query["group_by"], zone=query["zone"]),
+            "totals": sum_usage(scope=scope),
+        }
+        return Response(serializers.UsageReportSerializer(report).data)
+
+
+class ReportCSVView(UsageView):
+    @extend_schema(parameters=[serializers.ReportQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
+    def get(self, request: Request) -> StreamingHttpResponse:
+        query = parsed(serializers.ReportQuerySerializer, request.query_params)
+        table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
+        return csv_answer("usage-report.csv", table.names, table.rows())
+
+
+class ReportParquetView(UsageView):
+    @extend_schema(
+        parameters=[serializers.ReportQuerySerializer],
+        responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request) -> FileResponse:
+        query = parsed(serializers.ReportQuerySerializer, request.query_params)
+        table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
+        return parquet_answer("usage-report.parquet", table)

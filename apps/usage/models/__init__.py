@@ -1,0 +1,37 @@
+from apps.usage.models.accelerators import (
+    AcceleratorClock,
+    AcceleratorPrice,
+    AcceleratorSlot,
+    EngineShare,
+    Ownership,
+    SharedSlot,
+)
+from apps.usage.models.budgets import Budget, BudgetAlert, Channel
+from apps.usage.models.outcomes import TaskOutcome
+from apps.usage.models.prices import PriceEntry, Rerating, ReratingState, TenantDiscount
+from apps.usage.models.records import QuarantinedRecord, UsageRecord, UsageSource
+from apps.usage.models.rollups import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageSlot
+
+__all__ = [
+    "AcceleratorClock",
+    "AcceleratorPrice",
+    "AcceleratorSlot",
+    "Budget",
+    "BudgetAlert",
+    "Channel",
+    "EngineShare",
+    "Ownership",
+    "PriceEntry",
+    "QuarantinedRecord",
+    "Rerating",
+    "ReratingState",
+    "SharedSlot",
+    "TaskOutcome",
+    "TenantDiscount",
+    "UsageByEndUser",
+    "UsageByModel",
+    "UsageByWorkflow",
+    "UsageRecord",
+    "UsageSlot",
+    "UsageSource",
+]

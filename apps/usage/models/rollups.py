@@ -1,0 +1,102 @@
+from typing import ClassVar
+
+from django.db import models
+
+
+class UsageSums(models.Model):
+    """Sums of the records of one UTC quarter of an hour, which every time zone's days consist of.
+
+    Written in the statement that stores or re-rates the records, so that the two always agree.
+    """
+
+    dimensions: ClassVar[tuple[str, ...]]
+
+    id = models.BigAutoField(primary_key=True)
+    slot = models.DateTimeField()
+    tenant_id = models.UUIDField(null=True)
+    outcome = models.CharField(max_length=20)
+    request_count = models.BigIntegerField()
+    input_tokens = models.BigIntegerField()
+    cached_input_tokens = models.BigIntegerField()
+    output_tokens = models.BigIntegerField()
+    reasoning_tokens = models.BigIntegerField()
+    wasted_tokens = models.BigIntegerField()
+    unpriced_count = models.BigIntegerField()
+    cost_usd = models.DecimalField(max_digits=30, decimal_places=12)
+    wasted_usd = models.DecimalField(max_digits=30, decimal_places=12)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"{self.request_count} requests at {self.slot:%Y-%m-%d %H:%M}"
+
+
+def _unique(name: str, dimensions: tuple[str, ...]) -> list[models.BaseConstraint]:
+    return [models.UniqueConstraint(fields=dimensions, name=f"{name}_is_unique", nulls_distinct=False)]
+
+
+def _by_tenant(name: str) -> list[models.Index]:
+    return [models.Index(fields=["tenant_id", "slot"], name=f"{name}_tenant")]
+
+
+WHO_AND_WHAT = ("slot", "tenant_id", "user_id", "key_id", "version_id", "public_model", "outcome")
+WHAT = ("slot", "tenant_id", "version_id", "public_model", "outcome")
+END_USER = ("slot", "tenant_id", "end_user", "outcome")
+WORKFLOW = ("slot", "tenant_id", "workflow_id", "outcome")
+
+
+class UsageSlot(UsageSums):
+    """Who asked with which key for what."""
+
+    dimensions = WHO_AND_WHAT
+
+    user_id = models.UUIDField(null=True)
+    key_id = models.UUIDField(null=True)
+    version_id = models.UUIDField(null=True)
+    public_model = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "usage_slot"
+        constraints = _unique("usage_slot", WHO_AND_WHAT)
+        indexes = _by_tenant("usage_slot")
+
+
+class UsageByModel(UsageSums):
+    """Fewer rows than UsageSlot for the pages that name neither a user nor a key."""
+
+    dimensions = WHAT
+
+    version_id = models.UUIDField(null=True)
+    public_model = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "usage_by_model"
+        constraints = _unique("usage_by_model", WHAT)
+        indexes = _by_tenant("usage_by_model")
+
+
+class UsageByEndUser(UsageSums):
+    """Only of requests that name an end user; apart, because there may be very many."""
+
+    dimensions = END_USER
+
+    end_user = models.CharField(max_length=256)
+
+    class Meta:
+        db_table = "usage_by_end_user"
+        constraints = _unique("usage_by_end_user", END_USER)
+        indexes = _by_tenant("usage_by_end_user")
+
+
+class UsageByWorkflow(UsageSums):
+    """Only of requests that belong to a workflow."""
+
+    dimensions = WORKFLOW
+
+    workflow_id = models.CharField(max_length=128)
+
+    class Meta:
+        db_table = "usage_by_workflow"
+        constraints = _unique("usage_by_workflow", WORKFLOW)
+        indexes = _by_tenant("usage_by_workflow")

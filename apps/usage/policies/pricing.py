@@ -1,0 +1,134 @@
+"""The price book: which line was in force, and what a request costs by it. Pure; the formula: contracts/pricing.py."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID
+
+from workers.contracts.pricing import BATCH_CLASS, cost_pico_usd, discounted
+from workers.contracts.snapshot import Price
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Dated(Generic[T]):
+    """In force from `since` until the next of the same subject."""
+
+    since: datetime
+    value: T
+
+
+@dataclass(frozen=True)
+class ListPrice:
+    price: Price
+    batch_discount_bp: int = 0
+
+
+class Timeline(Generic[T]):
+    def __init__(self, dated: Iterable[Dated[T]]) -> None:
+        self._dated = sorted(dated, key=lambda each: each.since)
+        self._starts = [each.since for each in self._dated]
+
+    def at(self, moment: datetime) -> T | None:
+        place = bisect_right(self._starts, moment)
+        return self._dated[place - 1].value if place else None
+
+
+EMPTY: Timeline[ListPrice] = Timeline([])
+NO_DISCOUNTS: Timeline[int] = Timeline([])
+
+
+@dataclass(frozen=True)
+class Book:
+    """Prices by version and by model, the models of the versions, discounts by tenant and model (None: every model)."""
+
+    by_version: dict[UUID, Timeline[ListPrice]] = field(default_factory=dict)
+    by_model: dict[UUID, Timeline[ListPrice]] = field(default_factory=dict)
+    model_of: dict[UUID, UUID] = field(default_factory=dict)
+    discounts: dict[tuple[UUID, UUID | None], Timeline[int]] = field(default_factory=dict)
+
+    def list_price(self, version_id: UUID, at: datetime) -> ListPrice | None:
+        own = self.by_version.get(version_id, EMPTY).at(at)
+        model_id = self.model_of.get(version_id)
+        return own if own is not None or model_id is None else self.by_model.get(model_id, EMPTY).at(at)
+
+    def discount_bp(self, tenant_id: UUID | None, version_id: UUID, at: datetime) -> int:
+        if tenant_id is None:
+            return 0
+        of_model = self.discounts.get((tenant_id, self.model_of.get(version_id)), NO_DISCOUNTS).at(at)
+        general = self.discounts.get((tenant_id, None), NO_DISCOUNTS).at(at)
+        return of_model if of_model is not None else general or 0
+
+    def price(self, version_id: UUID, tenant_id: UUID | None, service_class: str, at: datetime) -> Price | None:
+        """As this tenant pays it; None when no line was in force."""
+        listed = self.list_price(version_id, at)
+        if listed is None:
+            return None
+        batch_bp = listed.batch_discount_bp if service_class == BATCH_CLASS else 0
+        tenant_bp = self.discount_bp(tenant_id, version_id, at)
+        return discounted(listed.price, batch_bp, tenant_bp) if batch_bp or tenant_bp else listed.price
+
+
+class Priced(Protocol):
+    """What a cost depends on; `usage_source` "none" means that no engine worked on it."""
+
+    @property
+    def usage_source(self) -> str: ...
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def cached_input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def wasted_tokens(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Rating:
+    """`is_mismatch`: the gateway counted something else."""
+
+    cost_pico_usd: int
+    wasted_pico_usd: int = 0
+    is_unpriced: bool = False
+    is_mismatch: bool = False
+
+
+def rate(used: Priced, price: Price | None, gateway_pico_usd: int) -> Rating:
+    """By the book; without a price what the gateway counted, and if that is nothing, too, the record is unpriced."""
+    if price is None:
+        return Rating(gateway_pico_usd, is_unpriced=used.usage_source != "none" and gateway_pico_usd == 0)
+    cost = cost_pico_usd(
+        price,
+        input_tokens=used.input_tokens,
+        cached_input_tokens=used.cached_input_tokens,
+        output_tokens=used.output_tokens,
+        is_served=used.usage_source != "none",
+    )
+    wasted = cost_pico_usd(
+        price, input_tokens=0, cached_input_tokens=0, output_tokens=used.wasted_tokens, is_served=False
+    )
+    return Rating(cost, wasted, is_mismatch=cost != gateway_pico_usd)
+
+
+def usd_from_pico(pico_usd: int) -> Decimal:
+    return Decimal(pico_usd).scaleb(-12)
+
+
+def pico_from_usd(usd: Decimal) -> int:
+    return int(usd.scaleb(12))
+
+
+def split_exactly(whole: int, weights: Sequence[int]) -> list[int]:
+    """Parts that add up to `whole`, each within one of its share: what rounding cuts from one, the next gets."""
+    total, given, weighed, parts = sum(weights), 0, 0, []
+    for weight in weights:
+        weighed += weight
+        reached = whole * weighed // total if total else 0
+        parts.append(reached - given)
+        given = reached
+    return parts

@@ -1,0 +1,33 @@
+"""Quarters of an hour, of which the days and hours of every time zone consist. Pure."""
+
+from datetime import UTC, datetime, timedelta
+
+SLOT_MINUTES = 15
+SLOT = timedelta(minutes=SLOT_MINUTES)
+
+
+def slot_of(moment: datetime) -> datetime:
+    utc = moment.astimezone(UTC)
+    return utc.replace(minute=utc.minute - utc.minute % SLOT_MINUTES, second=0, microsecond=0)
+
+
+def slot_after(moment: datetime) -> datetime:
+    """The first slot that begins at `moment` or later."""
+    begun = slot_of(moment)
+    return begun if begun == moment else begun + SLOT
+
+
+def cut_by_slots(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
+    """Parts of the stretch, none of which crosses the edge of a slot."""
+    parts = []
+    while start < end:
+        until = min(slot_of(start) + SLOT, end)
+        parts.append((start, until))
+        start = until
+    return parts
+
+
+def whole_slots(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
+    """The part of the range that consists of whole slots, or None where there is none."""
+    first, last = slot_after(start), slot_of(end)
+    return (first, last) if first < last else None

@@ -1,0 +1,17 @@
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from apps.common.errors import NotFoundError
+from apps.usage.models import Rerating
+
+
+def list_reratings() -> QuerySet[Rerating]:
+    return Rerating.objects.all()
+
+
+def get_rerating(rerating_id: UUID) -> Rerating:
+    row = Rerating.objects.filter(pk=rerating_id).first()
+    if row is None:
+        raise NotFoundError("no such re-rating")
+    return row

@@ -1,0 +1,150 @@
+"""Sums over a scope, from the smallest rollup that knows the question; the edges of the range from the records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from django.db.models import Count, DateTimeField, F, Func, Model, Q, QuerySet, Sum, Value
+from django.db.models.functions import TruncDate
+
+from apps.common.errors import InvalidInputError
+from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageRecord, UsageSlot
+from apps.usage.policies.slots import SLOT, whole_slots
+
+ADDED = (
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "wasted_tokens",
+    "cost_usd",
+    "wasted_usd",
+)
+SUMS = ("request_count", "unsuccessful_count", "unpriced_count", *ADDED)
+TIMES = ("hour", "day", "month")
+MAX_GROUPS = 400_000
+_ROLLUPS = (UsageByModel, UsageSlot, UsageByEndUser, UsageByWorkflow)
+_SLOT_ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+
+Key = tuple[Any, ...]
+Sums = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageScope:
+    """Which records count: `start` ≤ arrived_at < `end`. `tenant_ids` None stands for all; made by `scope_for`."""
+
+    tenant_ids: tuple[UUID, ...] | None
+    start: datetime
+    end: datetime
+    user_id: UUID | None = None
+    key_id: UUID | None = None
+    version_id: UUID | None = None
+    public_model: str = ""
+    end_user: str = ""
+    workflow_id: str = ""
+    outcome: str = ""
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """By column, of what is asked for."""
+        names = ("user_id", "key_id", "version_id", "public_model", "end_user", "workflow_id", "outcome")
+        return {name: value for name in names if (value := getattr(self, name))}
+
+
+@dataclass(frozen=True)
+class _Part:
+    rows: QuerySet[Any]
+    at: str
+
+
+def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone: ZoneInfo) -> dict[Key, Sums]:
+    """By (moment or None, value of each column). Hours are instants, days and months dates; all of `zone`."""
+    found: dict[Key, Sums] = {}
+    for part in _parts_of(scope, columns):
+        for row in _grouped(part, columns, time, zone):
+            key = (_moment(row.get("moment"), time, zone), *(row[column] for column in columns))
+            _add(found.setdefault(key, dict.fromkeys(SUMS, 0)), row)
+    return found
+
+
+def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, end: datetime) -> QuerySet[Any]:
+    rows = rows.filter(**{f"{at}__gte": start, f"{at}__lt": end}, **scope.filters)
+    return rows if scope.tenant_ids is None else rows.filter(tenant_id__in=scope.tenant_ids)
+
+
+def _parts_of(scope: UsageScope, columns: Sequence[str]) -> list[_Part]:
+    needed = {*columns, *scope.filters}
+    rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
+    whole = whole_slots(scope.start, scope.end) if rollup is not None else None
+    if rollup is None or whole is None:
+        return [_of_records(scope, scope.start, scope.end)]
+    first, last = whole
+    edges = [(scope.start, first), (last, scope.end)]
+    middle = _Part(within(rollup.objects.all(), scope, at="slot", start=first, end=last), "slot")
+    return [middle, *(_of_records(scope, start, end) for start, end in edges if start < end)]
+
+
+def _of_records(scope: UsageScope, start: datetime, end: datetime) -> _Part:
+    return _Part(within(UsageRecord.objects.all(), scope, at="arrived_at", start=start, end=end), "arrived_at")
+
+
+def _grouped(part: _Part, columns: Sequence[str], time: str | None, zone: ZoneInfo) -> list[dict[str, Any]]:
+    rows, names = part.rows.order_by(), list(columns)
+    if time is not None:
+        rows, names = rows.annotate(moment=_moment_sql(part.at, time, zone)), ["moment", *names]
+    found = list(rows.values(*names).annotate(**_sums_over(rows.model))[: MAX_GROUPS + 1]) if names else [_whole(rows)]
+    if len(found) > MAX_GROUPS:
+        raise InvalidInputError("too many rows: group by less or shorten the range")
+    return found
+
+
+def _whole(rows: QuerySet[Any]) -> dict[str, Any]:
+    return rows.aggregate(**_sums_over(rows.model))
+
+
+def _moment_sql(at: str, time: str, zone: ZoneInfo) -> Any:
+    if time == "hour":
+        bins = (Value(SLOT), F(at), Value(_SLOT_ORIGIN))
+        return Func(*bins, function="date_bin", output_field=DateTimeField())
+    return TruncDate(at, tzinfo=zone)
+
+
+def _moment(value: Any, time: str | None, zone: ZoneInfo) -> date | datetime | None:
+    """An hour that the clocks repeat stays two: it is told apart by its instant."""
+    if time == "hour":
+        local = value.astimezone(zone)
+        return (value - timedelta(minutes=local.minute)).astimezone(zone)
+    if time == "month":
+        return date(value.year, value.month, 1)
+    return value
+
+
+def _sums_over(model: type[Model]) -> dict[str, Any]:
+    """Named sum_*, since an annotation may not take a column's name."""
+    sums: dict[str, Any] = {f"sum_{name}": Sum(name) for name in ADDED}
+    not_completed = ~Q(outcome="completed")
+    if model is UsageRecord:
+        return sums | {
+            "sum_request_count": Count("record_id"),
+            "sum_unsuccessful_count": Count("record_id", filter=not_completed),
+            "sum_unpriced_count": Count("record_id", filter=Q(is_unpriced=True)),
+        }
+    return sums | {
+        "sum_request_count": Sum("request_count"),
+        "sum_unsuccessful_count": Sum("request_count", filter=not_completed, default=0),
+        "sum_unpriced_count": Sum("unpriced_count"),
+    }
+
+
+def _add(sums: Sums, row: dict[str, Any]) -> None:
+    for name in SUMS:
+        sums[name] += row[f"sum_{name}"] or 0
+
+
+def no_sums() -> Sums:
+    return {name: Decimal() if name.endswith("_usd") else 0 for name in SUMS}

@@ -1,0 +1,85 @@
+"""Telling people that a budget's threshold is reached, by mail and by webhook, until it is told or given up."""
+
+from datetime import datetime, timedelta
+from smtplib import SMTPException
+
+import msgspec
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
+from django.db.models import F
+
+from apps.usage.models import BudgetAlert, Channel
+from apps.usage.policies.webhooks import next_try_at, signature
+from apps.usage.services.budgets import webhook_key
+from apps.usage.services.webhooks import UndeliveredError, post_json
+
+MAX_A_TURN = 100
+TIMEOUT_S = 10
+_IN_WORK = timedelta(minutes=5)
+
+
+def deliver_alerts(*, now: datetime) -> int:
+    """How many were delivered. Each is claimed before it is sent, so that two processes do not both send it."""
+    due = BudgetAlert.objects.filter(delivered_at=None, next_try_at__lte=now)[:MAX_A_TURN]
+    return sum(_deliver(alert, now) for alert in due.select_related("budget__tenant") if _claim(alert, now))
+
+
+def _claim(alert: BudgetAlert, now: datetime) -> bool:
+    waiting = BudgetAlert.objects.filter(pk=alert.pk, next_try_at=alert.next_try_at, delivered_at=None)
+    claimed = waiting.update(next_try_at=now + _IN_WORK, attempts=F("attempts") + 1)
+    alert.attempts += claimed
+    return bool(claimed)
+
+
+def _deliver(alert: BudgetAlert, now: datetime) -> bool:
+    try:
+        (_send_mail if alert.channel == Channel.MAIL else _send_webhook)(alert, now)
+    except (UndeliveredError, SMTPException, OSError) as error:
+        alert.error, alert.next_try_at = str(error)[:300], next_try_at(alert.attempts, now)
+    else:
+        alert.error, alert.delivered_at = "", now
+    with transaction.atomic():
+        alert.save(update_fields=["error", "next_try_at", "delivered_at"])
+    return alert.delivered_at is not None
+
+
+def _send_mail(alert: BudgetAlert, now: datetime) -> None:  # noqa: ARG001 - as the other way of sending
+    if not settings.EMAIL_HOST and settings.EMAIL_BACKEND.endswith("smtp.EmailBackend"):
+        raise UndeliveredError("no mail server is configured (TOKENYARD_SMTP_HOST)")
+    body = "\n".join(f"{name}: {value}" for name, value in facts_of(alert).items())
+    connection = get_connection(timeout=TIMEOUT_S)
+    EmailMessage(subject_of(alert), body, to=alert.budget.mail_to, connection=connection).send()
+
+
+def _send_webhook(alert: BudgetAlert, now: datetime) -> None:
+    body = msgspec.json.encode(facts_of(alert))
+    signed = signature(webhook_key(alert.budget), body, sent_at_s=int(now.timestamp()))
+    headers = {"x-tokenyard-signature": signed, "x-tokenyard-delivery": str(alert.pk)}
+    post_json(alert.budget.webhook_url, body, headers=headers, timeout_s=TIMEOUT_S)
+
+
+def subject_of(alert: BudgetAlert) -> str:
+    way = "is forecast to reach" if alert.is_forecast else "has reached"
+    name = " ".join(alert.budget.name.split())
+    return f"Budget {name} {way} {alert.threshold_percent} % in {alert.month:%B %Y}"
+
+
+def facts_of(alert: BudgetAlert) -> dict[str, str | int | bool | None]:
+    budget = alert.budget
+    return {
+        "event": "budget.threshold_reached",
+        "alert_id": str(alert.pk),
+        "budget_id": str(budget.pk),
+        "budget": budget.name,
+        "tenant": budget.tenant.name if budget.tenant else None,
+        "model": budget.public_model or None,
+        "month": f"{alert.month:%Y-%m}",
+        "zone": budget.zone,
+        "amount_usd": str(budget.amount_usd),
+        "spent_usd": format(alert.spent_usd, "f"),
+        "forecast_usd": format(alert.forecast_usd, "f") if alert.forecast_usd is not None else None,
+        "threshold_percent": alert.threshold_percent,
+        "is_forecast": alert.is_forecast,
+        "raised_at": alert.raised_at.isoformat(),
+    }

@@ -1,0 +1,47 @@
+"""The SQL that adds records, or changes of their costs, to every rollup: parts of the statements that store them."""
+
+from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageSlot
+
+ROLLUPS = (UsageSlot, UsageByModel, UsageByEndUser, UsageByWorkflow)
+SUMS = (
+    "request_count",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "wasted_tokens",
+    "unpriced_count",
+    "cost_usd",
+    "wasted_usd",
+)
+SLOT_OF_ARRIVAL = "date_bin('15 minutes', arrived_at, TIMESTAMPTZ '2000-01-01 00:00+00')"
+
+OF_RECORDS = {
+    "request_count": "count(*)",
+    "unpriced_count": "count(*) FILTER (WHERE is_unpriced)",
+    **{name: f"sum({name})" for name in SUMS if name not in {"request_count", "unpriced_count"}},
+}
+OF_CHANGES = {
+    **dict.fromkeys(SUMS, "0"),
+    "unpriced_count": "sum(unpriced_change)",
+    "cost_usd": "sum(cost_change)",
+    "wasted_usd": "sum(wasted_change)",
+}
+
+
+def added_to_rollups(source: str, sums: dict[str, str]) -> str:
+    """One CTE per rollup, to follow the CTE `source`. Rows are locked in one order, so that no two batches deadlock."""
+    return ", ".join(_added(rollup, source, sums) for rollup in ROLLUPS)
+
+
+def _added(
+    rollup: type[UsageSlot | UsageByModel | UsageByEndUser | UsageByWorkflow], source: str, sums: dict[str, str]
+) -> str:
+    table = rollup._meta.db_table  # noqa: SLF001 - Django's documented API
+    key = ", ".join(rollup.dimensions)
+    chosen = key.replace("slot", f"{SLOT_OF_ARRIVAL} AS slot", 1)
+    return f"""{table}_added AS (
+        INSERT INTO {table} ({key}, {", ".join(SUMS)})
+        SELECT {chosen}, {", ".join(sums[name] for name in SUMS)} FROM {source} GROUP BY {key} ORDER BY {key}
+        ON CONFLICT ({key}) DO UPDATE SET {", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in SUMS)}
+    )"""  # noqa: S608 - made of constants

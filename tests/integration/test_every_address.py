@@ -1,0 +1,143 @@
+"""Every address of the project, each method, each role, somebody of another tenant and nobody: as the matrix says.
+
+The addresses come from the resolver, so a new one without a rule fails here.
+"""
+
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, get_resolver
+
+from apps.tenants.matrix import MATRIX, Permission, Role
+from tests.factories.yard import make_yard
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PERSON_OF = {
+    "platform_admin": Role.PLATFORM_ADMIN,
+    "operator": Role.OPERATOR,
+    "finance": Role.FINANCE,
+    "owner": Role.TENANT_ADMIN,
+    "teammate": Role.DEVELOPER,
+    "viewer": Role.VIEWER,
+    "roleless": Role.ANYONE,
+}
+# What belongs to a tenant: to a stranger it does not exist.
+OF_A_TENANT = {"tenant_id", "membership_id", "key_id", "record_id", "invitation_id"}
+# Where the role alone does not decide: whose key it is, or that there is a tenant at all.
+FINER = {
+    ("DELETE", "api/v1/api-keys/<uuid:key_id>/", "teammate"),
+    ("POST", "api/v1/api-keys/<uuid:key_id>/rotation/", "teammate"),
+    ("POST", "keys/<uuid:key_id>/revoke/", "teammate"),
+    ("POST", "keys/<uuid:key_id>/rotate/", "teammate"),
+    ("POST", "tenants/<uuid:tenant_id>/keys/", "viewer"),
+    ("DELETE", "api/v1/tenants/<uuid:tenant_id>/", "owner"),
+}
+NOWHERE = UUID("00000000-0000-7000-8000-000000000000")
+
+
+def addresses(patterns=None, prefix=""):
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield route, pattern
+        else:
+            yield from addresses(pattern.url_patterns, route)
+
+
+ADDRESSES = dict(addresses())
+
+
+def rules_of(pattern):
+    callback = pattern.callback
+    return getattr(callback, "rules", None) or getattr(getattr(callback, "cls", None), "rules", None) or {}
+
+
+def methods_of(pattern):
+    view = getattr(pattern.callback, "cls", None)
+    return [m for m in METHODS if view is None or hasattr(view, m.lower())]
+
+
+def permission_of(pattern, method):
+    rules = rules_of(pattern)
+    return rules.get(method) or rules.get("*")
+
+
+def path_of(route, pattern, yard):
+    path = "/" + route.replace("^api/.*$", "api/no/such/path/")
+    for name in pattern.pattern.converters:
+        path = path.replace(next(part for part in path.split("/") if part.endswith(f":{name}>")), part_of(name, yard))
+    return path
+
+
+def part_of(name, yard):
+    return str(yard.address_parts.get(name, NOWHERE))
+
+
+def answers(client, yard):
+    """(method, route, permission, status) of every address, each asked as if nothing had been changed before."""
+    cookies = client.cookies.copy()
+    for route, pattern in ADDRESSES.items():
+        for method in methods_of(pattern):
+            client.cookies = cookies.copy()  # signing out is an address, too
+            with transaction.atomic():
+                asked = client.generic(method, path_of(route, pattern, yard), "{}", content_type="application/json")
+                transaction.set_rollback(True)
+            yield method, route, permission_of(pattern, method), asked
+
+
+def test_every_method_of_every_address_has_a_rule():
+    bare = [
+        (route, method)
+        for route, pattern in ADDRESSES.items()
+        for method in methods_of(pattern)
+        if not isinstance(permission_of(pattern, method), Permission)
+    ]
+    assert bare == []
+
+
+def test_the_matrix_has_a_row_for_every_permission():
+    assert set(MATRIX) == set(Permission)
+
+
+@pytest.mark.parametrize("person", PERSON_OF)
+def test_each_role_gets_as_far_as_the_matrix_says(person, valkey):
+    yard = make_yard()
+    client = Client()
+    client.force_login(getattr(yard.people, person))
+    wrong = []
+    for method, route, permission, answer in answers(client, yard):
+        is_let_in = answer.status_code not in {401, 403}
+        is_allowed = PERSON_OF[person] in MATRIX[permission] and (method, route, person) not in FINER
+        if is_let_in != is_allowed or answer.status_code >= 500:
+            wrong.append((method, route, permission, answer.status_code))
+    assert wrong == []
+
+
+def test_to_somebody_of_another_tenant_nothing_of_this_one_exists(valkey):
+    yard = make_yard()
+    client = Client()
+    client.force_login(yard.people.stranger)
+    seen = [
+        (method, route, answer.status_code)
+        for method, route, _, answer in answers(client, yard)
+        if OF_A_TENANT & set(ADDRESSES[route].pattern.converters) and answer.status_code not in {403, 404, 405}
+    ]
+    assert seen == []
+
+
+def test_nobody_gets_past_the_door(valkey):
+    yard = make_yard()
+    passed = [
+        (method, route, answer.status_code)
+        for method, route, permission, answer in answers(Client(), yard)
+        if permission is not Permission.OPEN and not is_shown_the_door(answer)
+    ]
+    assert passed == []
+
+
+def is_shown_the_door(answer):
+    return answer.status_code == 401 or (answer.status_code == 302 and answer["Location"].startswith("/sign-in/"))

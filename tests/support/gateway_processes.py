@@ -1,0 +1,52 @@
+"""Gateways as processes of their own, which can be killed."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from tests.support.fake_engines import free_port, wait_for_port
+from workers.contracts.snapshot import Snapshot
+from workers.contracts.spool import decode_lines, list_segments
+from workers.contracts.usage import UsageRecord
+
+
+def gateway_command(directory: Path, snapshot: Snapshot, port: int, admin_port: int, *options: str) -> list[str]:
+    path = directory / "snapshot.json"
+    path.write_bytes(msgspec.json.encode(snapshot))
+    ports = ["--port", str(port), "--admin-port", str(admin_port)]
+    return [
+        sys.executable,
+        "-m",
+        "workers.gateway",
+        "--snapshot",
+        str(path),
+        *ports,
+        "--spool",
+        str(directory / "spool"),
+        *options,
+    ]
+
+
+@contextmanager
+def gateway_process(directory: Path, snapshot: Snapshot, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Ends with the block, by force if it must."""
+    command = gateway_command(directory, snapshot, port, free_port(), *options)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        wait_for_port(port, process)
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def spooled(directory: Path) -> list[UsageRecord]:
+    return [
+        record
+        for segment in list_segments(directory / "spool")
+        for record in decode_lines(segment.read_bytes(), 1_000_000)[0]
+    ]

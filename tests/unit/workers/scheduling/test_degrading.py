@@ -1,0 +1,95 @@
+"""A request may name cheaper versions that it may run on when its own cannot make it."""
+
+import pytest
+
+from tests.unit.workers.scheduling.bench import Bench
+from workers.scheduling.interface import Dispatch, Request
+
+pytestmark = pytest.mark.unit
+
+
+def a_bench(**config):
+    bench = Bench(**config)
+    bench.endpoint("large", version="v1", slots=1)
+    bench.endpoint("small", version="v2")
+    bench.endpoint("tiny", version="v3")
+    return bench
+
+
+def arrive(bench, **more):
+    return bench.arrive(version="v1", alternatives=("v2", "v3"), **more)
+
+
+def test_it_runs_on_its_own_version_while_that_can_make_it():
+    bench = a_bench()
+    assert bench.sent[arrive(bench, ttft_slo_s=1.0)] == "large"
+
+
+def test_it_waits_for_its_own_version_while_that_can_be_in_time():
+    bench = a_bench()
+    arrive(bench)
+    assert arrive(bench, ttft_slo_s=10.0) not in bench.sent
+
+
+def test_what_cannot_be_in_time_runs_on_the_first_alternative_and_the_driver_is_told_which():
+    bench = a_bench()
+    arrive(bench)
+    late = arrive(bench, prompt_tokens=100_000, ttft_slo_s=0.5)
+    assert bench.sent[late] == "small"
+    decision = bench.scheduler.take_decisions()[-1]
+    assert (decision.request_id, decision.version_id) == (late, "v2")
+
+
+def test_the_command_names_the_version():
+    bench = a_bench()
+    bench.note(bench.scheduler.drain_started("large", bench.now))
+    bench.number += 1
+    commands = bench.scheduler.request_arrived(_request(bench.number, bench.now), bench.now)
+    assert commands == [Dispatch(bench.number, "small", "v2")]
+
+
+def test_an_alternative_that_is_busy_is_passed_over():
+    bench = a_bench()
+    bench.note(bench.scheduler.drain_started("small", bench.now))
+    bench.note(bench.scheduler.drain_started("large", bench.now))
+    assert bench.sent[arrive(bench)] == "tiny"
+
+
+def test_without_an_alternative_that_has_room_it_waits_where_it_was():
+    bench = a_bench()
+    for name in ("large", "small", "tiny"):
+        bench.note(bench.scheduler.drain_started(name, bench.now))
+    number = arrive(bench)
+    assert number not in bench.sent
+    bench.endpoint("large", version="v1", slots=1)
+    assert bench.sent[number] == "large"
+
+
+def test_an_alternative_comes_before_a_refusal():
+    bench = a_bench(patience_s=5.0)
+    bench.note(bench.scheduler.drain_started("large", bench.now))
+    bench.note(bench.scheduler.drain_started("small", bench.now))
+    bench.note(bench.scheduler.drain_started("tiny", bench.now))
+    number = arrive(bench)
+    bench.endpoint("tiny", version="v3")
+    bench.after(6.0, step=1.0)
+    assert bench.rejects == {}
+    assert bench.sent[number] == "tiny"
+
+
+def test_the_accounts_of_both_versions_balance():
+    bench = a_bench()
+    bench.note(bench.scheduler.drain_started("large", bench.now))
+    numbers = [arrive(bench) for _ in range(5)]
+    assert {bench.sent[number] for number in numbers} == {"small"}
+    for number in numbers:
+        bench.finish(number)
+    assert bench.scheduler.running_total() == bench.scheduler.queued_total() == 0
+    assert not bench.scheduler._queues.pools["v1"].waiting
+
+
+def _request(number, now):
+    return Request(
+        request_id=number, version_id="v1", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=now,
+        alternatives=("v2",),
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""The prefix index as the engine's own events tell it."""
+
+import pytest
+
+from tests.unit.workers.scheduling.bench import Bench
+from workers.scheduling.interface import KVChange
+from workers.scheduling.prefix.index import PrefixIndex
+
+pytestmark = pytest.mark.unit
+
+CHAIN = (1, 2, 3, 4)
+
+
+def an_index(*changes):
+    index = PrefixIndex()
+    index.changed(0, list(changes))
+    return index
+
+
+def test_what_was_stored_is_found():
+    index = an_index(KVChange(stored=CHAIN))
+    assert index.count(CHAIN, 0) == 4
+    assert index.match((1, 2, 9)) == [(2, 1)]
+
+
+def test_what_was_removed_is_not():
+    index = an_index(KVChange(stored=CHAIN), KVChange(removed=(4, 3)))
+    assert index.count(CHAIN, 0) == 2
+
+
+def test_a_hole_ends_the_match_as_it_does_in_the_engine():
+    index = an_index(KVChange(stored=CHAIN), KVChange(removed=(2,)))
+    assert index.count(CHAIN, 0) == 1
+    assert index.match(CHAIN) == [(1, 1)]
+    index.changed(0, [KVChange(stored=(2,), parent=1)])
+    assert index.count(CHAIN, 0) == 4
+
+
+def test_a_hole_closes_when_what_followed_is_gone_too():
+    index = an_index(KVChange(stored=CHAIN), KVChange(removed=(2,)), KVChange(removed=(3, 4)))
+    assert index._holed == 0
+    assert index.count(CHAIN, 0) == 1
+
+
+def test_everything_can_be_cleared_at_once():
+    index = an_index(KVChange(stored=CHAIN), KVChange(is_cleared=True))
+    assert index.count(CHAIN, 0) == 0
+    assert len(index) == 0
+    assert index.is_exact(0)
+
+
+def test_events_of_unknown_blocks_and_repeated_ones_change_nothing():
+    index = an_index(KVChange(stored=CHAIN), KVChange(stored=CHAIN), KVChange(removed=(77,)))
+    assert index.count(CHAIN, 0) == 4
+
+
+def test_the_engines_word_replaces_our_guess():
+    index = PrefixIndex()
+    index.record(CHAIN, 0, 100)
+    index.changed(0, [KVChange(stored=(1,))])
+    index.record(CHAIN, 0, 100)
+    assert index.count(CHAIN, 0) == 1
+
+
+def test_engines_that_say_nothing_keep_the_guess():
+    index = PrefixIndex()
+    index.record(CHAIN, 1, 100)
+    index.changed(0, [KVChange(stored=CHAIN), KVChange(removed=(2,))])
+    assert index.match(CHAIN) == [(4, 2), (1, 1)]
+
+
+def test_requests_go_where_the_engine_says_the_prefix_is():
+    bench = Bench()
+    for name in ("e1", "e2", "e3"):
+        bench.endpoint(name)
+    blocks = tuple(range(1, 41))
+    bench.note(bench.scheduler.prefixes_changed("e3", [KVChange(stored=blocks)], bench.now))
+    for _ in range(3):
+        assert bench.sent[bench.arrive(prompt_tokens=41 * 128, prefix_blocks=blocks, block_tokens=128)] == "e3"
+        bench.after(1.0)
+    bench.note(bench.scheduler.prefixes_changed("e3", [KVChange(is_cleared=True)], bench.now))
+    assert bench.sent[bench.arrive(prompt_tokens=41 * 128, prefix_blocks=blocks, block_tokens=128)] != "e3"

@@ -1,0 +1,105 @@
+"""Items of batches, asked for in the name of the key that created their batch."""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from workers.contracts.ids import uuid7
+from workers.contracts.usage import UsageRecord
+from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
+from workers.gateway.batches.shapes import Batch, Item
+from workers.gateway.directory import Directory, Grant
+from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.surface import Errand, Surface
+from workers.gateway.turns import Turn
+
+
+class ItemIds(Struct, frozen=True):
+    """The same for an item whenever it is asked for, so that a record that is written twice is stored once."""
+
+    item_id: str
+    request_id: str
+    record_id: str
+
+
+class Reply(Struct, frozen=True):
+    """`answer` is None when we withdrew the request. `record` is what it used, not yet written anywhere."""
+
+    answer: LoopbackAnswer | None
+    record: UsageRecord | None
+
+
+def ids_of(batch: Batch, number: int) -> ItemIds:
+    digest = sha256(f"{batch.batch_id}/{number}".encode()).digest()
+    bits = int.from_bytes(digest[:10], "big") & ((1 << 74) - 1)
+    return ItemIds(f"batch_req_{digest.hex()[:32]}", digest.hex()[32:], uuid7(batch.created_at, bits))
+
+
+class Errands:
+    """`connections` are those that the gateway waits for when it stops."""
+
+    def __init__(
+        self,
+        surface: Surface,
+        turn: Turn,
+        connections: set[ClientConnection],
+        unix_time: Callable[[], float],
+    ) -> None:
+        self._surface = surface
+        self._turn = turn
+        self._connections = connections
+        self._unix_time = unix_time
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known whose keys are whose."""
+        return self._surface.directory is not None
+
+    def may_use(self, grant: Grant, model: str) -> bool:
+        directory = self._surface.directory
+        return directory is not None and directory.may_use(grant, model)
+
+    def grant_of(self, batch: Batch) -> Grant | None:
+        """The key's, in the last service class there is; None when the key is gone."""
+        directory = self._surface.directory
+        grant = directory.find_grant_by_id(batch.key_id, self._unix_time()) if directory is not None else None
+        return _in_last_class(grant, directory) if grant is not None and directory is not None else None
+
+    def begin(self, batch: Batch, item: Item, grant: Grant) -> "Call":
+        ids = ids_of(batch, item.number)
+        records: list[UsageRecord] = []
+        tags = {"batch_id": batch.batch_id, "batch_custom_id": item.custom_id}
+        errand = Errand(grant=grant, record_id=ids.record_id, tags=tags, keep_record=records.append)
+
+        def handle(client: ClientConnection, request: HttpRequest) -> None:
+            self._surface.run_errand(client, request, errand)
+
+        loopback = Loopback(handle, self._connections, self._turn)
+        headers = {"content-type": "application/json", "x-request-id": ids.request_id}
+        loopback.send(batch.endpoint, headers, item.body)
+        return Call(loopback, records)
+
+
+class Call:
+    """An item that has been asked for."""
+
+    def __init__(self, loopback: Loopback, records: list[UsageRecord]) -> None:
+        self._loopback = loopback
+        self._records = records
+
+    async def reply(self) -> Reply:
+        answer = await self._loopback.answer()
+        return Reply(answer, self._records[0] if self._records else None)
+
+    def withdraw(self) -> None:
+        """As a client that closes its connection: the reply has no answer, but what was used by then."""
+        self._loopback.close()
+
+
+def _in_last_class(grant: Grant, directory: Directory) -> Grant:
+    """Without promises of speed, and wherever the key was shown when the batch was made."""
+    rank = directory.lowest_rank
+    tenant = msgspec.structs.replace(grant.tenant, service_class=directory.class_names[rank])
+    return msgspec.structs.replace(grant, rank=rank, tenant=tenant, networks=None, ttft_slo_s=None, tpot_slo_s=None)

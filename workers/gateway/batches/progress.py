@@ -1,0 +1,86 @@
+"""What is known of a batch that runs, beside what is on disk: it may be lost at any moment."""
+
+from collections import Counter, deque
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from workers.contracts.usage import UsageRecord
+from workers.gateway.batches.errands import Call, Reply
+from workers.gateway.batches.shapes import Batch, Item, Status
+
+MAX_TRIES = 3
+PAUSE_S = 1.0
+MAX_PAUSE_S = 30.0
+Verdict = Literal[
+    "keep",  # this is the item's answer
+    "again",  # an engine failed: another try
+    "later",  # we refused it, and will not for ever
+]
+
+
+Step = Literal["validate", "load", "finalize", "finish", "close"]
+_STEPS: dict[str, Step] = {"validating": "validate", "finalizing": "finish", "cancelling": "close"}
+
+
+class Progress(Struct, eq=False):
+    """`ready` are items to be asked for next, `last_loaded` the number up to which they were read from disk.
+
+    `tries` and `wasted_tokens` are of items that an engine failed. `ending` is where it goes before all is answered.
+    """
+
+    batch: Batch
+    ready: deque[Item] = field(default_factory=deque)
+    last_loaded: int = -1
+    calls: dict[int, Call] = field(default_factory=dict)
+    paused_until: float = 0.0
+    tries: Counter[int] = field(default_factory=Counter)
+    wasted_tokens: Counter[int] = field(default_factory=Counter)
+    ending: Status | None = None
+
+    def step(self, now: float) -> Step:
+        """What the batch as a whole needs next; `now` in Unix seconds."""
+        batch = self.batch
+        if batch.status != "in_progress":
+            return _STEPS[batch.status]
+        if now >= batch.expires_at and (self.ending is not None or not batch.has_all_answers):
+            return "close"
+        return "finalize" if batch.has_all_answers else "load"
+
+    def is_due(self, now: float) -> bool:
+        return bool(self.ready) and now >= self.paused_until and self.batch.status == "in_progress"
+
+    def judge(self, item: Item, reply: Reply, now: float) -> Verdict:
+        verdict = verdict_on(reply, self.tries[item.number] + 1)
+        if verdict == "keep":
+            self.tries.pop(item.number, None)
+            return verdict
+        self.ready.appendleft(item)
+        self.paused_until = max(self.paused_until, now + pause_s(reply))
+        if verdict == "again" and reply.record is not None:
+            self.tries[item.number] += 1
+            self.wasted_tokens[item.number] += reply.record.output_tokens
+        return verdict
+
+    def due_record(self, item: Item, record: UsageRecord) -> UsageRecord:
+        """With what earlier tries threw away."""
+        wasted_tokens = self.wasted_tokens.pop(item.number, 0)
+        if not wasted_tokens:
+            return record
+        return msgspec.structs.replace(record, wasted_tokens=record.wasted_tokens + wasted_tokens)
+
+
+def verdict_on(reply: Reply, tries: int) -> Verdict:
+    record = reply.record
+    if reply.answer is None or record is None:
+        return "keep"
+    if record.outcome == "refused" or record.error_code == "shutting_down":
+        return "later"
+    return "again" if record.outcome == "failed" and tries < MAX_TRIES else "keep"
+
+
+def pause_s(reply: Reply) -> float:
+    """As long as the refusal asks for, within reason."""
+    asked = reply.answer.headers.get(b"retry-after", b"") if reply.answer is not None else b""
+    return min(max(float(asked), PAUSE_S), MAX_PAUSE_S) if asked.isdigit() else PAUSE_S

@@ -1,0 +1,106 @@
+"""What happens to a batch as a whole: its input is checked, and its answers become files."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+
+from workers.gateway.batches.errands import ids_of
+from workers.gateway.batches.lines import InputCheck, error_line, split_lines
+from workers.gateway.batches.shapes import Batch, Counts, Item, LineError, Status, StoredFile
+from workers.gateway.batches.store import Store, write_durably
+
+FILE_LIFETIME_S = 30 * 24 * 3600
+_BYTES_CHECKED_AT_ONCE = 64 * 1024
+_NEVER_RAN = {
+    "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
+    "cancelled": ("batch_cancelled", "The batch was cancelled before this request executed."),
+}
+
+
+def read_input(store: Store, batch: Batch) -> bytes | None:
+    """None when the file is gone."""
+    try:
+        return store.path_of(batch.input_file_id).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+async def check_input(content: bytes | None, endpoint: str, may_use: Callable[[str], bool] | None) -> InputCheck:
+    """Gives way to the streams of others now and then. `may_use` is None when the batch's key is gone."""
+    check = InputCheck(endpoint, may_use or _nothing)
+    if content is None:
+        check.errors.append(LineError("input_file_not_found", "The input file is gone.", "input_file_id"))
+    if may_use is None:
+        check.errors.append(LineError("invalid_api_key", "The key that created the batch is revoked or expired."))
+    if content is None or may_use is None:
+        return check
+    given_way_at = 0
+    for number, start, line in split_lines(content):
+        check.check(line, number, start)
+        if check.is_over:
+            break
+        if start - given_way_at > _BYTES_CHECKED_AT_ONCE:
+            given_way_at = start
+            await asyncio.sleep(0)
+    check.finish()
+    return check
+
+
+def begin(store: Store, batch: Batch, check: InputCheck, now: float) -> None:
+    if check.errors:
+        store.move(batch.moved("failed", now, errors=check.errors))
+    else:
+        store.begin(batch.moved("in_progress", now, counts=Counts(total=len(check.places))), check.places)
+
+
+def finish(store: Store, batch: Batch, status: Status, now: float) -> None:
+    """May be cut short at any point and done again: the files' ids are the batch's own."""
+    unanswered = store.places_without_answer(batch.batch_id)
+    output = _write_file(store, batch, "output", store.lines_of(batch.batch_id, is_failed=False), now)
+    error = _write_file(store, batch, "error", _error_lines(store, batch, status, unanswered), now)
+    counts = batch.counts
+    finished = batch.moved(
+        status,
+        now,
+        output_file_id=output.file_id if output else None,
+        error_file_id=error.file_id if error else None,
+        counts=Counts(counts.total, counts.completed, counts.failed + len(unanswered)),
+    )
+    store.finish(finished, [file for file in (output, error) if file is not None])
+
+
+def withdrawn_line(batch: Batch, item: Item, status: Status) -> bytes:
+    code, _ = _NEVER_RAN[status]
+    message = "The batch ended while this request was executed."
+    return error_line(ids_of(batch, item.number).item_id, item.custom_id, code=code, message=message)
+
+
+def _write_file(store: Store, batch: Batch, kind: str, lines: Iterator[bytes], now: float) -> StoredFile | None:
+    """None of no lines."""
+    file_id = f"file-{sha256(f'{batch.batch_id}/{kind}'.encode()).hexdigest()[:32]}"
+    size_bytes = write_durably(store.path_of(file_id), lines)
+    if not size_bytes:
+        store.path_of(file_id).unlink()
+        return None
+    return StoredFile(
+        file_id=file_id,
+        tenant_id=batch.tenant_id,
+        purpose="batch_output",
+        filename=f"{batch.batch_id}_{kind}.jsonl",
+        size_bytes=size_bytes,
+        created_at=int(now),
+        expires_at=int(now) + (batch.output_expires_after_s or FILE_LIFETIME_S),
+    )
+
+
+def _error_lines(store: Store, batch: Batch, status: Status, unanswered: list[tuple[int, str]]) -> Iterator[bytes]:
+    yield from store.lines_of(batch.batch_id, is_failed=True)
+    if unanswered:
+        code, message = _NEVER_RAN[status]
+        for number, custom_id in unanswered:
+            yield error_line(ids_of(batch, number).item_id, custom_id, code=code, message=message)
+
+
+def _nothing(model: str) -> bool:
+    del model
+    return False

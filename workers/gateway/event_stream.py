@@ -1,0 +1,48 @@
+"""How the body of a stream is cut into events, whatever pieces it comes in."""
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+EVENT_END = b"\n\n"
+
+
+class EventStream:
+    """Fed with the body's bytes as they come; what `_pass` makes of each event goes out, always whole events.
+
+    Any division of the same bytes into pieces gives the same events in the same order.
+    """
+
+    _tail = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        chunk = self._tail + chunk if self._tail else chunk
+        end = chunk.rfind(EVENT_END)
+        if end < 0:
+            self._tail = chunk
+            return b""
+        self._tail = chunk[end + 2 :]
+        if chunk.find(EVENT_END) == end:
+            return self._pass(chunk[:end])
+        return self._pass_all(chunk[: end + 2])
+
+    def finish(self) -> bytes:
+        """What is left when the engine has ended its answer: without an end of its own it passes as it is."""
+        rest, self._tail = self._tail, b""
+        return rest
+
+    def finish_whole_events(self) -> bytes:
+        """The same when it has broken off: half an event is dropped."""
+        self._tail = b""
+        return self.finish()
+
+    @property
+    def is_too_long(self) -> bool:
+        return len(self._tail) > MAX_EVENT_BYTES
+
+    def _pass_all(self, events: bytes) -> bytes:
+        return self._pass_each(events)
+
+    def _pass_each(self, events: bytes) -> bytes:
+        return b"".join([self._pass(event) for event in events[:-2].split(EVENT_END)])
+
+    def _pass(self, event: bytes) -> bytes:
+        """What goes out for an event, which comes without its end and goes with it; may be nothing."""
+        raise NotImplementedError

@@ -1,0 +1,54 @@
+"""Where a request comes from, and whether that is in a set of ranges: a look-up whose cost the set's size bounds."""
+
+from asyncio import BaseTransport
+from bisect import bisect_right
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, collapse_addresses, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+_MAPPED = int(IPv6Address("::ffff:0:0"))
+_FAR_TOO_LONG = 1000
+
+
+class Ranges:
+    """Disjoint and sorted; IPv4 is looked up as IPv6 maps it, so that a client is the same on either kind of socket."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        merged = list(collapse_addresses(_mapped(text) for text in texts))
+        self._firsts = [int(network.network_address) for network in merged]
+        self._lasts = [int(network.broadcast_address) for network in merged]
+
+    def __contains__(self, address: Address) -> bool:
+        number = int(address) if isinstance(address, IPv6Address) else _MAPPED + int(address)
+        index = bisect_right(self._firsts, number) - 1
+        return index >= 0 and number <= self._lasts[index]
+
+
+def client_address(peer: str, forwarded_for: bytes, trusted: Ranges) -> Address | None:
+    """The nearest address that is no trusted proxy of ours; None when there is none to believe."""
+    address = _parsed(peer)
+    hops = forwarded_for.decode("latin-1").split(",") if 0 < len(forwarded_for) < _FAR_TOO_LONG else []
+    while hops and address is not None and address in trusted:
+        address = _parsed(hops.pop())
+    return address
+
+
+def peer_of(transport: BaseTransport) -> str:
+    """The address at the other end; "" when there is none."""
+    name = transport.get_extra_info("peername")
+    return str(name[0]) if isinstance(name, tuple) else ""
+
+
+def _parsed(text: str) -> Address | None:
+    try:
+        address = ip_address(text.strip().partition("%")[0])
+    except ValueError:
+        return None
+    return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _mapped(text: str) -> IPv6Network:
+    network = ip_network(text, strict=False)
+    if isinstance(network, IPv6Network):
+        return network
+    return IPv6Network((_MAPPED + int(network.network_address), 96 + network.prefixlen))

@@ -1,0 +1,37 @@
+"""How the stream of an engine's answer is read, for the question that was asked."""
+
+from workers.contracts.endpoints import Endpoint
+from workers.gateway.apis.interface import AnswerStream
+from workers.gateway.asking import Question
+from workers.gateway.dialects import dialect_of
+from workers.gateway.engines import Engine
+from workers.gateway.streams import StreamFilter
+
+
+def open_stream(question: Question, engine: Engine) -> AnswerStream:
+    rename = (question.served_name, question.public_model) if question.is_renamed else None
+    return question.path.api.open_stream(rename) or open_filter(question, engine, rename)
+
+
+def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | None) -> StreamFilter:
+    peek = question.peek
+    dialect = dialect_of(engine.endpoint)
+    return StreamFilter(
+        dialect,
+        hide_usage=question.needs_usage and dialect.hides_usage_event(peek),
+        hide_counts=question.needs_usage and dialect.hides_counts(peek),
+        rename=rename,
+        fingerprint=engine.fingerprint,
+        choices_per_prompt=peek.choices_per_prompt,
+        text_mark=question.path.text_mark,
+        keeps_text=_may_be_continued(question, engine.endpoint),
+    )
+
+
+def _may_be_continued(question: Question, endpoint: Endpoint) -> bool:
+    """The engine must count along, and its like be able to go on from a text."""
+    if not question.path.text_mark or question.peek.choices_per_prompt != 1:
+        return False
+    if endpoint.engine == "llamacpp":
+        return not question.path.is_chat
+    return endpoint.reports_continuous_usage

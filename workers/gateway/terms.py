@@ -1,0 +1,125 @@
+"""On what terms a request is scheduled: its class, limits and expected size, from headers, policy and what was learned.
+
+docs/howto/call-the-gateway.md says to clients what each header does.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from workers.contracts.snapshot import Price, TenantPolicy, Version
+from workers.gateway.bodies import Peek
+from workers.gateway.directory import Directory, Grant
+from workers.gateway.driver import Driver
+from workers.gateway.estimates import prompt_text
+from workers.gateway.labels import DEADLINE, FAIRNESS, OBJECTIVE, TERMS_HEADERS
+from workers.gateway.numbers import read_number
+from workers.gateway.prefixes import MIN_BYTES, number_blocks
+from workers.gateway.workflows import read_workflow
+from workers.scheduling.interface import Request
+from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+
+MAX_DEADLINE_MS = 7 * 24 * 3600 * 1000
+# Of `service_tier: priority`: what it is worth, and how much sooner it is due, than the tenant's other requests.
+PRIORITY_WEIGHT = 2.0
+PRIORITY_TTFT = 0.5
+
+Noted = Mapping[bytes, bytes]
+
+
+class Caller(Struct, frozen=True, eq=False):
+    """Who asks, with which headers, and where that leads."""
+
+    grant: Grant
+    noted: Noted
+    directory: Directory
+    version: Version
+    arrived_at: float
+
+
+class Terms(Struct, eq=False):
+    """`text_bytes` is the size of a prompt that is text alone, and else 0: by those the bytes of a token are learned."""
+
+    request: Request
+    tenant: TenantPolicy
+    price: Price
+    choices: int = 1
+    fairness_id: bytes = b""
+    text_bytes: int = 0
+
+
+def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> Terms:
+    """Raises a 400 that names the header when a value is unsound, and an error when the workflow is past its limits."""
+    grant, version_id = caller.grant, caller.version.version_id
+    text = prompt_text(found)
+    prompt = driver.estimates.measure(version_id, found, text, body_bytes)
+    request = Request(
+        request_id=0,
+        version_id=version_id,
+        tenant_id=grant.tenant.tenant_id,
+        rank=grant.rank,
+        max_queued_of_tenant=grant.tenant.max_queued_requests,
+        arrived_at=caller.arrived_at,
+        prompt_tokens=prompt.tokens,
+        predicted_output_tokens=_expected_output(driver, caller, found, prompt.tokens),
+        tenant_weight=grant.tenant.weight,
+    )
+    if driver.is_paced(version_id):
+        request.ttft_slo_s, request.tpot_slo_s = grant.ttft_slo_s, grant.tpot_slo_s
+    if found.service_tier is not None:
+        _apply_tier(request, found.service_tier, caller.directory.lowest_rank)
+    if driver.has_choice(version_id) and body_bytes >= MIN_BYTES:
+        seed = f"{caller.version.served_name}\0{found.cache_salt or ''}".encode()
+        request.prefix_blocks = number_blocks(text, seed)
+        request.block_tokens = driver.estimates.block_tokens(version_id)
+    terms = Terms(
+        request,
+        grant.tenant,
+        caller.version.price,
+        choices=found.choices_per_prompt,
+        text_bytes=prompt.text_bytes,
+    )
+    if not TERMS_HEADERS.isdisjoint(caller.noted):
+        _apply_headers(terms, driver, caller)
+    return terms
+
+
+def _expected_output(driver: Driver, caller: Caller, found: Peek, prompt_tokens: int) -> float:
+    version = caller.version
+    if version.task != "generate":
+        return 1.0
+    limit = found.output_limit
+    if version.max_context_tokens is not None:
+        room = max(1, version.max_context_tokens - prompt_tokens)
+        limit = room if limit is None else min(limit, room)
+    expected = driver.estimates.output_tokens(caller.grant.tenant.tenant_id, version.version_id, limit)
+    return expected * found.choices_per_prompt
+
+
+def _apply_tier(request: Request, tier: object, lowest_rank: int) -> None:
+    """`flex` waits behind every class and is never refused for an SLO; `priority` goes first within its own tenant."""
+    if tier == "flex":
+        request.rank = max(request.rank, lowest_rank)
+        request.ttft_slo_s = request.tpot_slo_s = None
+    elif tier == "priority":
+        request.weight = PRIORITY_WEIGHT * by_rank(CLASS_WEIGHTS, request.rank)
+        if request.ttft_slo_s is not None:
+            request.ttft_slo_s *= PRIORITY_TTFT
+
+
+def _apply_headers(terms: Terms, driver: Driver, caller: Caller) -> None:
+    request, noted = terms.request, caller.noted
+    if OBJECTIVE in noted:
+        _apply_objective(request, caller.directory.find_rank(noted[OBJECTIVE].decode("utf-8", "replace")))
+    if DEADLINE in noted:
+        request.deadline_at = caller.arrived_at + read_number(noted, DEADLINE, MAX_DEADLINE_MS) / 1000
+    asked = read_workflow(noted)
+    if asked is not None:
+        driver.workflows.join(request, asked)
+    terms.fairness_id = noted.get(FAIRNESS, b"")
+
+
+def _apply_objective(request: Request, rank: int | None) -> None:
+    """The name of a class that is not above the tenant's own; any other name is a label and nothing more."""
+    if rank is not None and rank > request.rank:
+        request.rank = rank

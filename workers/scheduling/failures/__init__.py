@@ -1,0 +1,1 @@
+"""When an endpoint is not trusted, and what is tried again."""

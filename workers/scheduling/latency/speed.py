@@ -1,0 +1,69 @@
+"""How fast an engine is, against what its cost formula says: learned from every observation, never by much from one."""
+
+from statistics import median
+
+LEARNING_RATE = 0.05
+MIN_RATIO, MAX_RATIO = 0.5, 2.0
+MIN_FACTOR, MAX_FACTOR = 0.4, 2.5
+LEARNED_AFTER = 5
+UNKNOWN_RANGE = 500.0
+
+
+class Speed:
+    """`factor` times the formula is what a step takes; `deviation` is by how much of it single observations differ.
+
+    An unknown speed is the median of the first LEARNED_AFTER observations, and believed from then on; what is known
+    beforehand moves from its prior by LEARNING_RATE at a time. An outlier counts no more than MAX_RATIO.
+    """
+
+    __slots__ = ("_first", "_highest", "_lowest", "deviation", "factor", "is_learned", "observations")
+
+    def __init__(self, *, is_known: bool) -> None:
+        self.factor = 1.0
+        self.deviation = 0.0
+        self.observations = 0
+        self.is_learned = is_known
+        self._first: list[float] = []
+        self._lowest, self._highest = (MIN_FACTOR, MAX_FACTOR) if is_known else (1 / UNKNOWN_RANGE, UNKNOWN_RANGE)
+
+    def learn(self, ratio: float) -> None:
+        """`ratio` is what was observed over what was expected with the present factor."""
+        self.observations += 1
+        if self.is_learned:
+            self._move(min(MAX_RATIO, max(MIN_RATIO, ratio)))
+        else:
+            self._begin(ratio * self.factor)
+
+    def _move(self, ratio: float) -> None:
+        factor = self.factor * (1 + LEARNING_RATE * (ratio - 1))
+        self.factor = min(self._highest, max(self._lowest, factor))
+        self.deviation += LEARNING_RATE * (abs(ratio - 1) - self.deviation)
+
+    def _begin(self, factor: float) -> None:
+        self._first.append(min(self._highest, max(self._lowest, factor)))
+        self.factor = median(self._first)
+        if len(self._first) == LEARNED_AFTER:
+            self.is_learned = True
+            self.deviation = median(abs(first / self.factor - 1) for first in self._first)
+            self._first.clear()
+
+
+class Pace:
+    """The time per token of answers, as it is: `step_s` is None before the first."""
+
+    __slots__ = ("deviation", "observations", "step_s")
+
+    def __init__(self) -> None:
+        self.step_s: float | None = None
+        self.deviation = 0.0
+        self.observations = 0
+
+    def learn(self, pace_s: float) -> None:
+        self.observations += 1
+        step_s = self.step_s
+        if step_s is None or step_s <= 0:
+            self.step_s = pace_s
+            return
+        ratio = min(MAX_RATIO, max(MIN_RATIO, pace_s / step_s))
+        self.step_s = step_s * (1 + LEARNING_RATE * (ratio - 1))
+        self.deviation += LEARNING_RATE * (abs(ratio - 1) - self.deviation)

@@ -1,0 +1,201 @@
+"""Who waits where, what is sent, and what is refused."""
+
+import heapq
+from collections import deque
+from math import inf
+
+from workers.scheduling.counts import QueueCounts
+from workers.scheduling.decision import Draft
+from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.interface import (
+    Cancel,
+    CancelReason,
+    Command,
+    Dispatch,
+    Migrate,
+    Reject,
+    RejectCode,
+    RejectReason,
+    Request,
+    SchedulerConfig,
+)
+from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.pool import LOOK_AHEAD, Pool
+from workers.scheduling.ticket import State, Ticket
+from workers.scheduling.tuning import Tuning
+from workers.scheduling.workflows import Workflows
+
+SHORT_QUEUE = 8
+"""Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
+WAITING = (State.KEPT, State.PARKED, State.LATE)
+
+
+class Queues:
+    """All tickets, one pool per version. Whoever refuses or sends one does it here, so that the counts are right."""
+
+    def __init__(self, config: SchedulerConfig, tuning: Tuning) -> None:
+        self._config = config
+        self._tuning = tuning
+        self.lengths = LengthModel()
+        self.workflows = Workflows()
+        self.tickets: dict[int, Ticket] = {}
+        self.pools: dict[str, Pool] = {}
+        self.queued = QueueCounts()
+        self.drafts: deque[Draft] = deque(maxlen=config.max_decisions)
+        self._numbers = 0
+        self._hopeless: list[tuple[float, int, Ticket]] = []
+
+    def next_opening_at(self) -> float:
+        """When an endpoint opens by itself that somebody waits for."""
+        return min((pool.next_opening_at() for pool in self.pools.values() if pool.waiting), default=inf)
+
+    def pool_of(self, version_id: str, now: float) -> Pool:
+        pool = self.pools.get(version_id)
+        if pool is None:
+            pool = self.pools[version_id] = Pool(self._tuning, self.lengths, self.workflows, self.drafts, now)
+        return pool
+
+    # -- newcomers
+
+    def arrive(self, request: Request, now: float) -> list[Command]:
+        self._numbers += 1
+        ticket = Ticket(request, self._numbers, request.version_id)
+        self.tickets[request.request_id] = ticket
+        pool = self.pool_of(request.version_id, now)
+        lost_for = self.workflows.arrived(request, now) if request.workflow_id else None
+        if lost_for is not None:
+            return [self.forget(ticket, "cannot_meet_deadline", now, lost_for)]
+        endpoint = pool.arrive(ticket, now)
+        if endpoint is not None:
+            return [_dispatch(ticket, endpoint)]
+        return self._wait(ticket, pool, now)
+
+    def _wait(self, ticket: Ticket, pool: Pool, now: float) -> list[Command]:
+        """What follows when a newcomer could not be sent at once."""
+        request = ticket.request
+        self.queued.add(request)
+        if ticket.hopeless_at < inf:
+            heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
+        commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
+        if ticket.endpoint is None and request.alternatives and pool.cannot_make(ticket, now):
+            commands += self._degrade(ticket, now)
+        if ticket.endpoint is not None:
+            return commands
+        if self.queued.exceeds_of_tenant(request):
+            return commands + self.refuse(ticket, "queue_full", now)
+        if self.queued.exceeds_total(self._config):
+            return commands + self.refuse(self._least_deserving(ticket), "queue_full", now)
+        return commands
+
+    def _least_deserving(self, newcomer: Ticket) -> Ticket:
+        """Of the tenant that has most in the queues, what came last of its lowest class; nothing that has begun."""
+        greediest = self.queued.greediest()
+        if self.queued.requests_of(greediest) <= self.queued.requests_of(newcomer.request.tenant_id):
+            return newcomer
+        theirs = [
+            ticket
+            for pool in self.pools.values()
+            for ticket in pool.waiting.values()
+            if ticket.request.tenant_id == greediest and not ticket.generated_tokens
+        ]
+        return max(theirs, key=lambda ticket: (ticket.request.rank, ticket.number), default=newcomer)
+
+    def requeue(self, ticket: Ticket, failed_on: EndpointModel, now: float) -> list[Command]:
+        """It keeps its place: what it is judged by is its arrival."""
+        ticket.failed_on = failed_on
+        ticket.first_token_at = None
+        pool = self.pool_of(ticket.version_id, now)
+        endpoint = pool.arrive(ticket, now)
+        if endpoint is not None:
+            return [_dispatch(ticket, endpoint)]
+        self.queued.add(ticket.request)
+        return self.fill(pool, now)
+
+    def dequeue(self, ticket: Ticket) -> None:
+        self.pools[ticket.version_id].withdraw(ticket)
+        self.queued.remove(ticket.request)
+
+    def _degrade(self, ticket: Ticket, now: float) -> list[Command]:
+        """To the first of its alternatives that has room now; nothing when none has."""
+        for version_id in ticket.request.alternatives:
+            other = self.pools.get(version_id)
+            if other is None or version_id == ticket.version_id or not other.has_room(now):
+                continue
+            self.dequeue(ticket)
+            ticket.version_id = version_id
+            endpoint = other.arrive(ticket, now)
+            if endpoint is not None:
+                return [_dispatch(ticket, endpoint)]
+            self.queued.add(ticket.request)
+            return self.fill(other, now)
+        return []
+
+    def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
+        commands: list[Command] = []
+        for ticket, endpoint, batch in pool.fill(now, look_ahead):
+            self.queued.remove(ticket.request)
+            commands.append(_dispatch(ticket, endpoint, batch))
+        return commands
+
+    # -- refusals
+
+    def refuse(self, ticket: Ticket, code: RejectCode, now: float, reason: RejectReason = "") -> list[Command]:
+        """Of a waiting ticket: an alternative before an error."""
+        if ticket.request.alternatives and not reason and ticket.version_id == ticket.request.version_id:
+            commands = self._degrade(ticket, now)
+            if commands:
+                return commands
+        waited_as = ticket.state
+        self.dequeue(ticket)
+        ticket.state = waited_as
+        return [self.forget(ticket, code, now, reason)]
+
+    def forget(self, ticket: Ticket, code: RejectCode, now: float, reason: RejectReason = "") -> Reject:
+        request = ticket.request
+        del self.tickets[request.request_id]
+        self.workflows.ended(request, service_s=ticket.cost_s if ticket.attempts else 0.0)
+        pool = self.pools[ticket.version_id]
+        pool.explain(ticket, "refused", ticket.state, now, reason or code)
+        ticket.state = State.GONE
+        if code == "attempts_exhausted" or reason:
+            return Reject(request.request_id, code, None, reason)
+        if code == "no_endpoint":
+            return Reject(request.request_id, code, pool.ready_in_s(now, self._config.patience_s))
+        return Reject(request.request_id, code, pool.retry_after_s(now))
+
+    def reject_impatient(self, pool: Pool, now: float) -> list[Command]:
+        oldest_welcome = now - self._config.patience_s
+        if pool.usable_at >= oldest_welcome:
+            return []
+        impatient = [ticket for ticket in pool.waiting.values() if ticket.request.arrived_at < oldest_welcome]
+        return [command for ticket in impatient for command in self.refuse(ticket, "no_endpoint", now)]
+
+    def cancel_lost(self, now: float) -> list[Command]:
+        """Calls of workflows past their deadline, and what waits without hope of its deadline."""
+        commands = self.cut_off(self.workflows.lost(now), "workflow_deadline", now)
+        while self._hopeless and self._hopeless[0][0] < now:
+            ticket = heapq.heappop(self._hopeless)[2]
+            if ticket.state in WAITING and ticket.has_limit:
+                doomed = self.workflows.doom(ticket.request)
+                reason: RejectReason = "workflow_deadline" if ticket.request.workflow_id else "deadline_passed"
+                commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
+                commands += self.cut_off(doomed, "workflow_deadline", now)
+        return commands
+
+    def cut_off(self, request_ids: list[int], reason: CancelReason, now: float) -> list[Command]:
+        commands: list[Command] = []
+        for request_id in request_ids:
+            ticket = self.tickets.get(request_id)
+            if ticket is not None and ticket.endpoint is None:
+                commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
+            elif ticket is not None:
+                commands.append(Cancel(request_id, reason))
+        return commands
+
+
+def _dispatch(ticket: Ticket, endpoint: EndpointModel, batch: int = 0) -> Command:
+    request = ticket.request
+    if ticket.generated_tokens:
+        return Migrate(request.request_id, endpoint.endpoint_id)
+    version_id = "" if ticket.version_id == request.version_id else ticket.version_id
+    return Dispatch(request.request_id, endpoint.endpoint_id, version_id, batch)

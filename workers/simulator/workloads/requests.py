@@ -1,0 +1,75 @@
+"""Requests with times of their own: a trace as it was recorded, or usage records of a past day."""
+
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+from workers.simulator.engine import BLOCK_TOKENS, EngineLimits
+from workers.simulator.job import Job
+from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest
+from workers.simulator.workloads.workload import Workload
+
+
+class RecordedRequest(Struct, frozen=True, kw_only=True):
+    """What a usage record tells of a request: no prompt, so nothing of what prompts have in common."""
+
+    at_s: float
+    prompt_tokens: int
+    output_tokens: int
+    tenant: str = "t"
+    rank: int = 0
+
+
+Timed = TypeVar("Timed", bound=TraceRequest | RecordedRequest)
+
+
+class Terms(Protocol):
+    """Of an experiment."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def speed(self) -> float: ...
+    @property
+    def duration_s(self) -> float | None: ...
+    @property
+    def ttft_slo_s(self) -> float: ...
+    @property
+    def tpot_slo_s(self) -> float: ...
+
+
+def of_trace(trace: Iterable[TraceRequest], terms: Terms) -> Workload:
+    jobs = []
+    for number, item in enumerate(_until(trace, terms)):
+        job = Job(number, item.at_s / terms.speed, max(1, item.prompt_tokens), item.output_tokens)
+        job.units = job.blocks = item.hashes[: item.prompt_tokens // MOONCAKE_BLOCK_TOKENS]
+        job.block_tokens = MOONCAKE_BLOCK_TOKENS if item.hashes else 0
+        jobs.append(job)
+    return _workload(jobs, terms, MOONCAKE_BLOCK_TOKENS if any(job.units for job in jobs) else BLOCK_TOKENS)
+
+
+def of_requests(requests: Iterable[RecordedRequest], terms: Terms) -> Workload:
+    jobs = []
+    for number, item in enumerate(_until(requests, terms)):
+        job = Job(number, item.at_s / terms.speed, max(1, item.prompt_tokens), max(1, item.output_tokens))
+        job.tenant = item.tenant
+        job.rank = item.rank
+        job.weight = by_rank(CLASS_WEIGHTS, item.rank)
+        jobs.append(job)
+    return _workload(jobs, terms, BLOCK_TOKENS)
+
+
+def _until(items: Iterable[Timed], terms: Terms) -> Iterable[Timed]:
+    end_s = float("inf") if terms.duration_s is None else terms.duration_s * terms.speed
+    return takewhile(lambda item: item.at_s < end_s, items)
+
+
+def _workload(jobs: list[Job], terms: Terms, unit_tokens: int) -> Workload:
+    for job in jobs:
+        job.ttft_slo_s, job.tpot_slo_s = terms.ttft_slo_s, terms.tpot_slo_s
+    return Workload(
+        name="recorded", load=terms.speed, engine=terms.engine, limits=EngineLimits(unit_tokens=unit_tokens), jobs=jobs
+    )
