@@ -1,12 +1,24 @@
 """The controller's Celery application: `celery -A controlplane worker -Q controller --pool threads`."""
 
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, Task
 from django.conf import settings
+
+from apps.common.rows import every_tenant
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
-app = Celery("tokenyard")
+
+class LoopTask(Task):  # type: ignore[misc]  # celery-types has it generic, Celery does not
+    """A control loop serves every tenant."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with every_tenant():
+            return super().__call__(*args, **kwargs)
+
+
+app = Celery("tokenyard", task_cls=LoopTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)

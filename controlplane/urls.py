@@ -14,7 +14,7 @@ def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's si
 
 _REST = [
     path("", include(f"apps.{app}.urls"))
-    for app in ("tenants", "registry", "fleet", "quotas", "deployments", "usage", "routing")
+    for app in ("tenants", "registry", "fleet", "quotas", "limits", "deployments", "usage", "telemetry", "routing")
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [

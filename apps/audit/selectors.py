@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import or_
 from uuid import UUID
@@ -17,13 +19,38 @@ def list_entries_of(*, subject_type: str, subject_id: str, limit: int = 3) -> li
     return list(AuditEntry.objects.filter(subject_type=subject_type, subject_id=subject_id)[:limit])
 
 
-def page_of_entries(*, search: str = "", before: UUID | None = None, size: int = 50) -> tuple[list[AuditEntry], bool]:
-    """Newest first, those older than the entry `before`, and whether there are more."""
+@dataclass(frozen=True, kw_only=True)
+class AuditQuery:
+    """`tenant_ids` None stands for all, and for what is no tenant's; empty texts and None ask nothing."""
+
+    tenant_ids: list[UUID] | None = None
+    actor_id: UUID | None = None
+    action: str = ""
+    subject_type: str = ""
+    subject_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    search: str = ""
+
+
+def list_matching(query: AuditQuery) -> QuerySet[AuditEntry]:
     entries = AuditEntry.objects.all()
-    if search:
-        words = (Q(**{f"{name}__icontains": search}) for name in ("actor_name", "action", "subject_name"))
-        entries = entries.filter(reduce(or_, words))
+    if query.tenant_ids is not None:
+        entries = entries.filter(tenant_id__in=query.tenant_ids)
+    exact = {name: getattr(query, name) for name in ("actor_id", "action", "subject_type", "subject_id")}
+    exact |= {"at__gte": query.since, "at__lt": query.until}
+    entries = entries.filter(**{name: value for name, value in exact.items() if value})
+    return entries.filter(_holds(query.search)) if query.search else entries
+
+
+def page_of_entries(query: AuditQuery, *, before: UUID | None = None, size: int = 50) -> tuple[list[AuditEntry], bool]:
+    """Newest first, those older than the entry `before`, and whether there are more."""
+    entries = list_matching(query)
     if before is not None:
         entries = entries.filter(pk__lt=before)
     found = list(entries[: size + 1])
     return found[:size], len(found) > size
+
+
+def _holds(search: str) -> Q:
+    return reduce(or_, (Q(**{f"{name}__icontains": search}) for name in ("actor_name", "action", "subject_name")))

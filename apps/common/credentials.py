@@ -11,6 +11,7 @@ RANDOM_BYTES = 24
 API_KEY = "ty"
 SERVICE_TOKEN = "tys"  # noqa: S105 - a kind, not a token
 AGENT_TOKEN = "tya"  # noqa: S105 - likewise
+JOIN_TOKEN = "tyj"  # noqa: S105 - likewise
 INVITATION = "tyi"
 PASSWORD_RESET = "typ"  # noqa: S105 - likewise
 

@@ -11,3 +11,11 @@ _RANDOM_BITS = 74
 
 def new_id() -> UUID:
     return UUID(uuid7(time.time(), secrets.randbits(_RANDOM_BITS)))
+
+
+def read_uuid(text: str) -> UUID | None:
+    """None for what is no UUID."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

@@ -3,13 +3,20 @@
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from apps.common.actors import Actor
 from apps.common.errors import DomainError, NotAllowedError, NotFoundError
+from apps.common.rows import see_rows_of
+from apps.common.sessions import is_fresh
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import User
@@ -29,8 +36,16 @@ everybody = Permission.SIGNED_IN
 operators = Permission.OPERATE
 
 
-def page(permission: Permission) -> Callable[[View], Callable[..., HttpResponseBase]]:
-    """A view for those who have the permission; what the domain then refuses becomes 404, 403 or 400."""
+def open_page(view: View) -> View:
+    """A view for everybody, signed in or not."""
+    return with_rule(view, Permission.OPEN)
+
+
+def page(permission: Permission, *, is_dangerous: bool = False) -> Callable[[View], Callable[..., HttpResponseBase]]:
+    """A view for those who have the permission; what the domain then refuses becomes 404, 403 or 400.
+
+    A dangerous act first asks for the password again when it was last given too long ago.
+    """
 
     def decorate(view: View) -> Callable[..., HttpResponseBase]:
         @login_required
@@ -38,8 +53,11 @@ def page(permission: Permission) -> Callable[[View], Callable[..., HttpResponseB
         def entry(request: HttpRequest, **captured: Any) -> HttpResponseBase:
             signed_in = cast("ConsoleRequest", request)
             signed_in.actor = actor_of(signed_in.user)
+            see_rows_of(signed_in.actor)
             if not may_somewhere(signed_in.actor, permission):
                 raise PermissionDenied
+            if is_dangerous and not is_fresh(request.session, timezone.now()):
+                return _ask_again(signed_in)
             return _answer(view, signed_in, captured)
 
         return with_rule(entry, permission)
@@ -56,6 +74,21 @@ def _answer(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> Ht
         raise PermissionDenied from error
     except DomainError as error:
         raise BadRequest(error.message) from error
+
+
+def _ask_again(request: ConsoleRequest) -> HttpResponseBase:
+    """Afterwards the reader is back on the page whose button was pressed."""
+    came_from = urlsplit(request.headers.get("Referer", "")).path if request.method == "POST" else request.path
+    target = f"{reverse('console:confirm')}?{urlencode({'next': safe_path(request, came_from)})}"
+    if "HX-Request" in request.headers:
+        return HttpResponse(status=204, headers={"HX-Redirect": target})
+    return redirect(target)
+
+
+def safe_path(request: HttpRequest, asked: str | None) -> str:
+    """An address of ours, or the start."""
+    is_ours = url_has_allowed_host_and_scheme(asked, {request.get_host()}, require_https=request.is_secure())
+    return asked if asked and is_ours and "\x00" not in asked else reverse("console:home")
 
 
 def require(permission: bool) -> None:

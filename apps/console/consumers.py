@@ -3,12 +3,16 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
 from apps.console.selectors.live import read_frame, read_history
+from apps.identity.selectors import find_person_of
 from apps.routing.consumers.database import in_database_thread
+from apps.tenants.matrix import Permission, may_somewhere
+from apps.tenants.selectors import actor_of
 
 CLOSE_UNAUTHORISED = 4401
 CLOSE_FORBIDDEN = 4403
@@ -36,10 +40,11 @@ _shared_frame = SharedFrame()
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+    rule = Permission.OPERATE
     pushing: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        refusal = _refusal_for(self.scope.get("user"))
+        refusal = await in_database_thread(_refusal_for, self.scope)
         await self.accept()
         if refusal is not None:
             await self.close(code=refusal)
@@ -58,11 +63,19 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channel
     async def _push(self) -> None:
         await self.send_json(await in_database_thread(read_history))
         while True:
+            if refusal := await in_database_thread(_refusal_for, self.scope):
+                await self.close(code=refusal)
+                return
             await self.send_json(await _shared_frame.get())
             await asyncio.sleep(FRAME_EVERY_S)
 
 
-def _refusal_for(user: Any) -> int | None:
+def _refusal_for(scope: Mapping[str, Any]) -> int | None:
+    """Asked again each second: a role that is taken away or a session that is ended closes the socket."""
+    user = scope.get("user")
     if user is None or not user.is_authenticated:
         return CLOSE_UNAUTHORISED
-    return None if user.is_operator else CLOSE_FORBIDDEN
+    person = find_person_of(scope["session"], user.pk)
+    if person is None:
+        return CLOSE_UNAUTHORISED
+    return None if may_somewhere(actor_of(person), LiveConsumer.rule) else CLOSE_FORBIDDEN

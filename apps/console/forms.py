@@ -1,5 +1,6 @@
 """Forms of the console. What a value may be is the domain's to say; a form only gives it a type."""
 
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +10,7 @@ from apps.quotas.models import ServiceClass, SLOProfile
 from apps.routing.models import RouteTarget
 from apps.routing.policies import MAX_WEIGHT
 from apps.tenants.models import Role
+from workers.contracts.paths import CLIENT_PATHS
 
 DAY_S = 86_400
 KEY_LIFETIMES = (
@@ -54,14 +56,31 @@ class MemberForm(forms.Form):
 
 class KeyForm(forms.Form):
     name = forms.CharField(max_length=100, help_text="What will use it, so that it can be found again.")
-    model = forms.ChoiceField(required=False, help_text="Restrict the key to one model, or leave it open.")
+    models = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, help_text="None chosen: every model."
+    )
+    paths = forms.MultipleChoiceField(
+        choices=[(path, path) for path in CLIENT_PATHS],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None chosen: every path.",
+    )
+    networks = forms.CharField(
+        required=False,
+        max_length=3500,
+        widget=forms.Textarea(attrs={"rows": 2, "placeholder": "10.0.0.0/8, 2001:db8::/32"}),
+        help_text="Addresses or ranges it may be used from; none: from anywhere.",
+    )
     lifetime_s = forms.TypedChoiceField(
         choices=KEY_LIFETIMES, coerce=int, empty_value=None, required=False, label="Expires after"
     )
 
     def __init__(self, *args: Any, models: list[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["model"].choices = [("", "Every model"), *((name, name) for name in models)]  # type: ignore[attr-defined]
+        self.fields["models"].choices = [(name, name) for name in models]  # type: ignore[attr-defined]
+
+    def clean_networks(self) -> list[str]:
+        return self.cleaned_data["networks"].replace(",", " ").split()
 
 
 class ScaleForm(forms.Form):
@@ -87,3 +106,114 @@ class WeightsForm(forms.Form):
 
 def _weight_name(target: RouteTarget) -> str:
     return f"weight_{target.version_id}"
+
+
+class SignInForm(forms.Form):
+    name = forms.CharField(
+        max_length=254,
+        label="User name or email",
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "autofocus": ""}),
+    )
+    password = forms.CharField(
+        max_length=200, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+    )
+
+
+class CodeForm(forms.Form):
+    code = forms.CharField(
+        max_length=50,
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": ""}),
+        help_text="The six digits your device shows now, or one of your recovery codes.",
+    )
+
+
+class ConfirmForm(forms.Form):
+    """The code is asked for where there is a device."""
+
+    password = forms.CharField(
+        max_length=200, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
+    )
+    code = CodeForm.base_fields["code"]
+
+    def __init__(self, *args: Any, has_device: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not has_device:
+            del self.fields["code"]
+
+
+class PasswordForm(forms.Form):
+    password = forms.CharField(
+        max_length=200,
+        strip=False,
+        label="New password",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="At least 10 characters.",
+    )
+
+
+class NewPasswordForm(PasswordForm):
+    """After a reset."""
+
+
+class ResetForm(forms.Form):
+    name = forms.CharField(max_length=254, label="User name or email")
+
+
+class JoinForm(PasswordForm):
+    username = forms.CharField(max_length=150, label="User name", help_text="For signing in; without an @.")
+    field_order = ["username", "password"]
+
+
+class InviteForm(forms.Form):
+    email = forms.EmailField(help_text="The link goes there, works once, and for 7 days.")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.DEVELOPER)
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class ServiceAccountForm(forms.Form):
+    name = forms.SlugField(max_length=100, help_text="What will use it: letters, digits and dashes.")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
+
+
+class ChildForm(forms.Form):
+    name = forms.SlugField(
+        max_length=63, help_text="Lower-case letters, digits and dashes. It cannot be changed later."
+    )
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=100, help_text="What will use it.")
+    scopes = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, help_text="What it may do at most.")
+    lifetime_s = forms.TypedChoiceField(
+        choices=KEY_LIFETIMES, coerce=int, empty_value=None, required=False, label="Expires after"
+    )
+
+    def __init__(self, *args: Any, scopes: list[str], now: datetime, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.now = now
+        self.fields["scopes"].choices = [(scope, scope) for scope in scopes if scope != "open"]  # type: ignore[attr-defined]
+        self.fields["scopes"].initial = ["self"]
+
+    def values(self) -> dict[str, Any]:
+        lifetime_s = self.cleaned_data["lifetime_s"]
+        expires_at = self.now + timedelta(seconds=lifetime_s) if lifetime_s else None
+        return {"name": self.cleaned_data["name"], "scopes": self.cleaned_data["scopes"], "expires_at": expires_at}
+
+
+class UserForm(forms.Form):
+    is_platform_admin = forms.BooleanField(required=False, label="Platform admin")
+    is_operator = forms.BooleanField(required=False, label="Operator")
+    is_finance = forms.BooleanField(required=False, label="Finance")
+    is_active = forms.BooleanField(required=False, label="May sign in")
+
+
+class RotateForm(forms.Form):
+    overlap_s = forms.TypedChoiceField(
+        choices=(("0", "Not at all"), ("3600", "1 hour"), (str(DAY_S), "1 day"), (str(7 * DAY_S), "7 days")),
+        coerce=int,
+        initial=str(DAY_S),
+        label="The old key works on for",
+    )

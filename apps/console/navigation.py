@@ -6,6 +6,8 @@ from uuid import UUID
 from django.urls import reverse
 
 from apps.common.actors import Actor
+from apps.tenants.matrix import Permission, may_somewhere
+from apps.tenants.policies import may_set_prices
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ OPERATOR = (
             Item("o", "Overview", "gauge", "overview"),
             Item("f", "Fleet", "server", "fleet"),
             Item("r", "Requests", "list-details", "requests"),
+            Item("q", "Scheduler", "layers-intersect", "scheduler"),
         ),
     ),
     Group(
@@ -42,51 +45,90 @@ OPERATOR = (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
             Item("s", "Routes", "route", "routes"),
+            Item("l", "Policy lab", "adjustments-horizontal", "lab"),
         ),
     ),
     Group(
         "Customers",
         (
             Item("t", "Tenants", "building", "tenants"),
+            Item("l", "Limits", "gauge", "limits"),
             Item("u", "Usage and cost", "coins", "usage"),
             Item("a", "Audit", "history", "audit"),
             API_DOCS,
         ),
     ),
 )
+FINANCE = Group(
+    "Money",
+    (
+        Item("c", "Cost", "chart-bar", "cost"),
+        Item("b", "Budgets", "coin", "budgets"),
+        Item("l", "Price book", "books", "price_book"),
+        Item("n", "Re-rating", "refresh", "reratings"),
+        Item("e", "Statements", "file-invoice", "statements"),
+        Item("y", "Successful tasks", "circle-check", "outcomes"),
+        Item("x", "Exports", "download", "exports"),
+        Item("z", "Records", "receipt", "record_health"),
+    ),
+)
+OWN_MONEY = (
+    Item("b", "Budgets", "coin", "budgets"),
+    Item("e", "Statements", "file-invoice", "statements"),
+    Item("y", "Successful tasks", "circle-check", "outcomes"),
+    Item("x", "Exports", "download", "exports"),
+)
 BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
     Item("k", "Keys", "key", "keys"),
-    Item("t", "Members", "users", "tenant"),
+    Item("l", "Limits", "gauge", "tenant_limits"),
+    Item("t", "Members", "users", "members"),
 )
 SPEND = Group(
     "Spend",
     (
         Item("u", "Usage and cost", "coins", "usage"),
         Item("r", "Requests", "list-details", "requests"),
-        API_DOCS,
     ),
 )
 
 
+PEOPLE = Item("w", "Users", "users", "users")
+
+
 def groups_for(actor: Actor, *, tenants: list[tuple[UUID, str]], path: str) -> tuple[Group, ...]:
     """What the actor's rail shows; `tenants` are those it belongs to, `path` is the page it is on."""
-    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), SPEND)
-    return tuple(_placed(group, path) for group in groups)
+    platform = (*OPERATOR, Group("Settings", (PEOPLE,))) if actor.is_platform_admin else OPERATOR
+    groups = platform if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
+    money = (FINANCE,) if may_set_prices(actor) else ()
+    return tuple(_placed(group, path) for group in (*groups, *money))
 
 
 def home_of(actor: Actor) -> str:
     if actor.is_operator:
         return reverse("console:overview")
+    if actor.is_finance:
+        return reverse("console:cost")
     if actor.roles:
         return reverse("console:tenant_home", args=[min(actor.roles)])
-    return reverse("console:usage")
+    return reverse("console:account")
 
 
 def role_line(actor: Actor, tenant_names: list[str]) -> str:
-    roles = ["Operator"] * actor.is_operator + ["Finance"] * actor.is_finance + tenant_names
+    roles = (
+        ["Platform admin"] * actor.is_platform_admin
+        + ["Operator"] * actor.is_operator
+        + ["Finance"] * actor.is_finance
+        + tenant_names
+    )
     return " · ".join(roles) or "No role yet"
+
+
+def _spend_of(actor: Actor) -> Group:
+    own = () if may_set_prices(actor) else OWN_MONEY
+    audit = (Item("a", "Audit", "history", "audit"),) if may_somewhere(actor, Permission.SEE_AUDIT) else ()
+    return replace(SPEND, items=(*SPEND.items, *own, *audit, API_DOCS))
 
 
 def _tenant_group(tenant_id: UUID, name: str) -> Group:
@@ -99,4 +141,4 @@ def _placed(group: Group, path: str) -> Group:
 
 
 def _is_under(path: str, item: Item) -> bool:
-    return path == item.url if item.name == "tenant" else path.startswith(item.url)
+    return path.startswith(item.url)

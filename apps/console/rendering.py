@@ -54,7 +54,8 @@ def attempt(form: Form, change: Callable[[], T]) -> T | None:
 
 
 def _show_refusal(form: Form, error: DomainError) -> None:
-    """Beside the fields that it names, else above the form."""
+    """Beside the fields that it names, else above the form. The error itself stays with the form for its status."""
+    form.refusal = error  # type: ignore[attr-defined]
     for name, message in error.fields.items():
         form.add_error(name if name in form.fields else None, message)
     if not error.fields:

@@ -5,7 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.parsing import parsed
-from apps.deployments import selectors, serializers, services
+from apps.deployments import selectors, serializers
+from apps.deployments.services import deployments as services
 from apps.registry.selectors import get_version
 from apps.tenants.access import OperatorView
 

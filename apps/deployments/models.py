@@ -10,13 +10,17 @@ MAX_REPLICAS = 64
 
 
 class Deployment(models.Model):
-    """A model version that should run, how often, and how many requests each engine keeps at once."""
+    """A model version that should run, how often, and how many requests each engine keeps at once.
+
+    `requirements` says what its replicas need of a machine (policies/requirements.py).
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     name = models.SlugField(max_length=63, unique=True)
     version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="deployments")
     replica_count = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(MAX_REPLICAS)])
     max_running_requests = models.PositiveIntegerField(default=64)
+    requirements = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -27,21 +31,28 @@ class Deployment(models.Model):
 
 
 class ReplicaState(models.TextChoices):
-    """`pending` has no node yet, `unknown` has a node that is silent; the others are the agent's words."""
+    """policies/lifecycle.py says what follows what. `unknown` has a node that is silent."""
 
     PENDING = "pending", "Pending"
+    PLACED = "placed", "Placed"
+    FETCHING = "fetching", "Fetching"
     STARTING = "starting", "Starting"
     WARMING = "warming", "Warming"
     READY = "ready", "Ready"
     DEGRADED = "degraded", "Degraded"
     DRAINING = "draining", "Draining"
+    SLEEPING = "sleeping", "Sleeping"
     STOPPED = "stopped", "Stopped"
     FAILED = "failed", "Failed"
     UNKNOWN = "unknown", "Unknown"
 
 
 class Replica(models.Model):
-    """One engine process as the control plane sees it. `detail` says in words why it is in its state."""
+    """One engine process as the control plane sees it. `detail` says in words why it is in its state.
+
+    `stages` are its accelerators, [{"node_id": …, "keys": […]}], the first of them on `node`; on each it reserves
+    `reserved_bytes`, and an exclusive one the rest, too. `alarm` says that it has been in its state for too long.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="replicas")
@@ -52,6 +63,13 @@ class Replica(models.Model):
     spec_hash = models.CharField(max_length=64, blank=True)
     restarts = models.PositiveIntegerField(default=0)
     is_draining = models.BooleanField(default=False)
+    stages = models.JSONField(default=list, blank=True)
+    reserved_bytes = models.BigIntegerField(default=0)
+    is_exclusive = models.BooleanField(default=False)
+    memory_share = models.FloatField(null=True, blank=True)
+    measured_bytes = models.BigIntegerField(null=True, blank=True)
+    has_given_up = models.BooleanField(default=False)
+    alarm = models.CharField(max_length=300, blank=True)
     created_at = models.DateTimeField()
     state_changed_at = models.DateTimeField()
 

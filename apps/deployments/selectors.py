@@ -3,6 +3,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from apps.common.errors import NotFoundError
+from apps.common.ids import read_uuid
 from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent, ReplicaState
 
 
@@ -54,3 +55,15 @@ def list_deployment_events(deployment_id: UUID, *, limit: int = 20) -> list[Repl
 
 def name_deployments(ids: set[UUID]) -> dict[UUID, str]:
     return dict(Deployment.objects.filter(pk__in=ids).values_list("pk", "name"))
+
+
+def name_replicas(ids: set[str]) -> dict[str, str]:
+    """By id as text; what is no replica's id is left out."""
+    known = [found for each in ids if (found := read_uuid(each))]
+    replicas = Replica.objects.filter(pk__in=known).select_related("deployment", "node")
+    return {str(replica.pk): _name_of(replica) for replica in replicas}
+
+
+def _name_of(replica: Replica) -> str:
+    where = f"{replica.node.name}:{replica.port}" if replica.node is not None else "nowhere"
+    return f"{replica.deployment.name} on {where}"

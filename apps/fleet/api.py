@@ -5,7 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.parsing import parsed
-from apps.fleet import selectors, serializers, services
+from apps.fleet import selectors, serializers
+from apps.fleet.services import nodes as services
 from apps.tenants.access import OperatorView
 
 

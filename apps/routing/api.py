@@ -11,7 +11,7 @@ from apps.routing import serializers
 from apps.routing.selectors.routes import get_route, list_public_models, list_routes
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
-from apps.telemetry.selectors import get_overview
+from apps.telemetry.selectors.frames import get_overview
 from apps.tenants.access import ActorView, OperatorView
 from apps.tenants.matrix import Permission
 

@@ -68,3 +68,42 @@ class GatewayState(models.Model):
 
     def __str__(self) -> str:
         return f"gateway of {self.node}"
+
+
+class PolicyRun(models.Model):
+    """An experiment of the policy lab: `experiment` is what was asked for, `summaries` what came of it so far.
+
+    `touched_at` is when something was last heard of it; one that falls silent while it runs is taken for lost.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=150)
+    experiment = models.JSONField()
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
+    progress = models.FloatField(default=0.0)
+    step = models.CharField(max_length=200, blank=True)
+    summaries = models.JSONField(default=list)
+    error = models.CharField(max_length=500, blank=True)
+    touched_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(progress__gte=0) & Q(progress__lte=1), name="policy_run_progress_is_a_share"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.experiment.get('trace')} ({self.state})"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in {self.State.DONE, self.State.FAILED}

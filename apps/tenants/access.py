@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from apps.common.actors import Actor
 from apps.common.errors import NotAllowedError
 from apps.common.pagination import NewestFirst
+from apps.common.rows import see_rows_of
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import ServiceToken, User
 from apps.tenants.selectors import actor_of
@@ -37,6 +38,7 @@ class ActorView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        see_rows_of(self.actor)
         if request.method != "OPTIONS" and hasattr(self, (request.method or "").lower()):
             self.require(may_somewhere(self.actor, self._permission_for(request.method or "")))
 

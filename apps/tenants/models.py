@@ -179,7 +179,7 @@ class Invitation(models.Model):
     email = models.EmailField()
     role = models.CharField(max_length=20, choices=Role.choices)
     token_sha256 = models.CharField(max_length=64, unique=True)
-    invited_by = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="+")
+    invited_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     accepted_at = models.DateTimeField(null=True, blank=True)

@@ -7,21 +7,24 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.credentials import sha256_of
-from apps.common.errors import NotFoundError
+from apps.common.errors import NotAllowedError, NotFoundError
+from apps.common.rows import every_tenant
 from apps.tenants import policies
 from apps.tenants.models import APIKey, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
 def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
     """With the roles as they are now; nothing of it is remembered between requests."""
-    own = dict(Membership.objects.filter(user=user).values_list("tenant_id", "role"))
+    with every_tenant():
+        own = dict(Membership.objects.filter(user=user).values_list("tenant_id", "role"))
+        roles = policies.inherited_roles(own, _branches_under(set(own))) if own else {}
     return Actor(
         user_id=user.pk,
         name=user.get_username(),
         is_platform_admin=user.is_platform_admin,
         is_operator=user.is_operator or user.is_platform_admin,
         is_finance=user.is_finance or user.is_platform_admin,
-        roles=policies.inherited_roles(own, _branches_under(set(own))) if own else {},
+        roles=roles,
         scopes=scopes,
     )
 
@@ -55,6 +58,18 @@ def list_tenant_ids_under(*, actor: Actor, tenant_id: UUID) -> tuple[UUID, ...]:
     """The tenant and all below it: what its reports add up."""
     tenant = get_tenant(actor=actor, tenant_id=tenant_id)
     return tuple(Tenant.objects.under(tenant.pk).order_by("level", "id").values_list("pk", flat=True))
+
+
+def audited_tenants(*, actor: Actor, tenant_id: UUID | None) -> list[UUID] | None:
+    """Whose changes the actor may read: one tenant and what is below, or all it may; None is everything."""
+    if tenant_id is not None:
+        asked = list_tenant_ids_under(actor=actor, tenant_id=tenant_id)
+        if not policies.may_see_audit(actor, tenant_id):
+            raise NotAllowedError("your role does not allow this")
+        return list(asked)
+    if policies.may_operate(actor):
+        return None
+    return [tenant_id for tenant_id in actor.roles if policies.may_see_audit(actor, tenant_id)]
 
 
 def list_children(*, actor: Actor, tenant_id: UUID) -> QuerySet[Tenant]:
@@ -155,6 +170,10 @@ def get_user_by_id(user_id: UUID) -> User:
     if user is None:
         raise NotFoundError("no such user")
     return user
+
+
+def find_active_user(user_id: str | None) -> User | None:
+    return User.objects.filter(pk=user_id, is_active=True, is_service_account=False).first() if user_id else None
 
 
 def list_usable_keys(*, now: datetime) -> QuerySet[APIKey]:

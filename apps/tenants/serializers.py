@@ -2,6 +2,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.audit.models import AuditEntry
 from apps.tenants.models import APIKey, Invitation, Membership, Role, ServiceToken, User
 
 
@@ -164,3 +165,25 @@ class NewUserSerializer(serializers.Serializer[Any]):
     is_platform_admin = serializers.BooleanField(default=False)
     is_operator = serializers.BooleanField(default=False)
     is_finance = serializers.BooleanField(default=False)
+
+
+class AuditQuerySerializer(serializers.Serializer[Any]):
+    """`since` ≤ at < `until`; `q` is looked for in names and actions, the others are exact."""
+
+    tenant = serializers.UUIDField(required=False, default=None)
+    actor_id = serializers.UUIDField(required=False, default=None)
+    action = serializers.CharField(required=False, default="", max_length=50)
+    subject_type = serializers.CharField(required=False, default="", max_length=50)
+    subject_id = serializers.CharField(required=False, default="", max_length=64)
+    since = serializers.DateTimeField(required=False, default=None)
+    until = serializers.DateTimeField(required=False, default=None)
+    q = serializers.CharField(required=False, default="", max_length=200, source="search")
+
+
+class AuditEntrySerializer(serializers.ModelSerializer[AuditEntry]):
+    class Meta:
+        model = AuditEntry
+        fields = [
+            "id", "at", "actor_id", "actor_name", "action", "subject_type", "subject_id", "subject_name", "tenant_id",
+            "before", "after",
+        ]  # fmt: skip

@@ -20,6 +20,7 @@ from workers.contracts.settlement import Origin
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.journal import Journal
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.server import ClientConnection
@@ -67,6 +68,7 @@ class PythonPath:
         journal = Journal(spool, origin, time.monotonic)
         self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None)
         metrics = RequestMetrics()
+        limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
             self._turn,
@@ -75,10 +77,12 @@ class PythonPath:
             unix_time=time.time,
             randomness=randomness,
             observers=[metrics.observe],
+            settled=limits.settled,
         )
         surface = Surface(
             driver=driver,
             meter=meter,
+            limits=limits,
             journal=journal,
             monotonic=time.monotonic,
             unix_time=time.time,
@@ -92,7 +96,7 @@ class PythonPath:
         self.client.connection_made(cast("Any", self.client_side))
         self.engine: UpstreamConnection | None = None
         self.engine_side = SilentTransport()
-        for engine in driver._engines.values():  # noqa: SLF001 - there is no other way to put a connection in
+        for engine in driver.engines:
             self._connect(engine.pool)
 
     def _connect(self, pool: EnginePool) -> None:

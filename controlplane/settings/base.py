@@ -22,6 +22,10 @@ USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_5
 
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
+# Without a mail host letters are kept as files, so that a link in one is not lost.
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'filebased'}.EmailBackend"
+EMAIL_FILE_PATH = VAR / "mail"
+EMAIL_TIMEOUT = 10
 EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
 EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")
@@ -50,18 +54,21 @@ INSTALLED_APPS = [
     "apps.common",
     "apps.audit",
     "apps.tenants",
+    "apps.identity",
     "apps.registry",
     "apps.fleet",
     "apps.quotas",
     "apps.deployments",
     "apps.placement",
     "apps.usage",
+    "apps.limits",
     "apps.telemetry",
     "apps.routing",
     "apps.console",
 ]
 
 MIDDLEWARE = [
+    "apps.common.middleware.begin_without_rows",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.csp.content_security_policy",
@@ -69,6 +76,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.identity.middleware.watch_sessions",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -109,10 +117,12 @@ DATABASES: dict[str, dict[str, Any]] = {
         },
     }
 }
+# The role that web processes sign in as: it owns nothing, so that row-level security binds it. `migrate` makes it.
+WEB_DATABASE_ROLE, WEB_DATABASE_PASSWORD = env.role("TOKENYARD_WEB_DATABASE_URL", "tokenyard_web")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "tenants.User"
-AUTHENTICATION_BACKENDS = ["apps.tenants.backends.NameOrEmailBackend"]
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
@@ -120,6 +130,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"
+# Signing in at an identity provider; docs/howto/sign-in.md.
+OIDC = env.openid_provider()
 SESSION_COOKIE_NAME = "tokenyard_session"
 CSRF_COOKIE_NAME = "tokenyard_csrf"
 SESSION_COOKIE_HTTPONLY = True
@@ -172,8 +184,17 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BEAT_SCHEDULE = {
     "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
     "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
+    "routing.run_experiments": {"task": "routing.run_experiments", "schedule": 10.0, "options": {"expires": 10}},
     "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.recount": {"task": "limits.recount", "schedule": 2.0, "options": {"expires": 2}},
+    "limits.fetch_events": {"task": "limits.fetch_events", "schedule": 2.0, "options": {"expires": 2}},
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
+    "telemetry.forget_decisions": {
+        "task": "telemetry.forget_decisions",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
+    "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
     "usage.drop_old_partitions": {
         "task": "usage.drop_old_partitions",
         "schedule": 3600.0,

@@ -6,9 +6,12 @@ import os
 import secrets
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from apps.identity.policies import read_group_rules
 
 SIGNING_SEED_BYTES = 32
 SECRET_KEY_BYTES = 48
@@ -84,6 +87,34 @@ def database(name: str, default: str | None = None) -> dict[str, str]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.get("host", parts.hostname or ""),
         "PORT": query.get("port", str(parts.port or "")),
+    }
+
+
+def role(name: str, default: str) -> tuple[str, str]:
+    """The user and password of a database URL; the default without a password where there is none."""
+    if not os.environ.get(name, "").strip():
+        return default, ""
+    found = database(name)
+    return found["USER"], found["PASSWORD"]
+
+
+def openid_provider() -> dict[str, Any]:
+    """Without TOKENYARD_OIDC_ISSUER nobody signs in that way."""
+    issuer = text("TOKENYARD_OIDC_ISSUER", "-")
+    if issuer == "-":
+        return {"issuer": ""}
+    try:
+        rules = read_group_rules(text("TOKENYARD_OIDC_GROUPS", "{}"))
+    except ValueError as error:
+        raise ImproperlyConfigured(f"TOKENYARD_OIDC_GROUPS is wrong: {error}.") from error
+    return {
+        "issuer": http_url("TOKENYARD_OIDC_ISSUER"),
+        "name": text("TOKENYARD_OIDC_NAME", host_of(issuer)),
+        "client_id": text("TOKENYARD_OIDC_CLIENT_ID"),
+        "client_secret": text("TOKENYARD_OIDC_CLIENT_SECRET"),
+        "scopes": text("TOKENYARD_OIDC_SCOPES", "openid profile email"),
+        "groups_claim": text("TOKENYARD_OIDC_GROUPS_CLAIM", "groups"),
+        "group_rules": rules,
     }
 
 

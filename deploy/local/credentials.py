@@ -14,6 +14,7 @@ _SIGNING_SEED_BYTES = 32
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Credentials:
     database_password: str
+    web_database_password: str
     valkey_password: str
     secret_key: str
     snapshot_key: str
@@ -22,6 +23,7 @@ class Credentials:
 def load_or_make(directory: Path) -> Credentials:
     return Credentials(
         database_password=_kept(directory / "database_password", secrets.token_hex(16)),
+        web_database_password=_kept(directory / "web_database_password", secrets.token_hex(16)),
         valkey_password=_kept(directory / "valkey_password", secrets.token_hex(16)),
         secret_key=_kept(directory / "secret_key", _random_base64(_SECRET_KEY_BYTES)),
         snapshot_key=_kept(directory / "snapshot_key", _random_base64(_SIGNING_SEED_BYTES)),

@@ -23,6 +23,7 @@ from deploy.local.accounts import Account, account_for
 from deploy.local.sockets import socket_directory
 
 USER = "tokenyard"
+WEB_USER = "tokenyard_web"
 DATABASE = "tokenyard"
 PORT = 5432
 _SOCKET_NAME = f".s.PGSQL.{PORT}"
@@ -71,9 +72,10 @@ class Postgres:
         options = [part for setting in settings for part in ("-c", setting)]
         return [str(self.programs / "postgres"), "-D", str(self.data), "-k", str(self.sockets), *options]
 
-    def url(self, database: str = DATABASE) -> str:
-        host = quote(str(self.sockets), safe="/")
-        return f"postgresql://{USER}:{quote(self.password, safe='')}@/{database}?host={host}&port={PORT}"
+    def url(self, database: str = DATABASE, *, user: str = USER, password: str = "") -> str:
+        """The owner's, unless another user is named with its password."""
+        host, secret = quote(str(self.sockets), safe="/"), quote(password or self.password, safe="")
+        return f"postgresql://{user}:{secret}@/{database}?host={host}&port={PORT}"
 
 
 def locate(home: Path, *, password: str, is_durable: bool = True) -> Postgres:

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.local import postgres, readiness, valkey
@@ -59,7 +59,9 @@ class Programme:
         return self._step("engine", command, is_shown=True, limit_s=_INSTALL_LIMIT_S)
 
     def migrate_step(self) -> StepSpec:
-        return self._step("migrate", self._manage("migrate", "--no-input"))
+        """It makes the role that web signs in as, and says which rows that may see."""
+        step = self._step("migrate", self._manage("migrate", "--no-input"))
+        return replace(step, environment={**step.environment, "TOKENYARD_WEB_DATABASE_URL": self._web_database_url})
 
     def seed_step(self, engine: str) -> StepSpec:
         return self._step("seed", self._manage("seed_demo", "--engine", engine, "--json", str(self.layout.seed)))
@@ -76,7 +78,8 @@ class Programme:
         # Frames are small and many: deflating them costs more than it saves.
         command += ["--ws-per-message-deflate", "false"]
         is_ready = readiness.http_answers(f"{self.configuration.web_url}/healthz")
-        return self._process("web", _CONTROL_PLANE, command, is_ready)
+        environment = {"TOKENYARD_DATABASE_URL": self._web_database_url}
+        return self._process("web", _CONTROL_PLANE, command, is_ready, environment)
 
     def _controller(self) -> ProcessSpec:
         command = _celery("worker", "-Q", "controller", "-n", _CONTROLLER, "--pool", "threads")
@@ -105,6 +108,10 @@ class Programme:
         }
         is_ready = readiness.celery_answers(self.valkey.broker_url, f"node.{seed.node_id}@{HOST}")
         return self._process("agent", _AGENT, _python("-m", "workers.agent"), is_ready, environment)
+
+    @property
+    def _web_database_url(self) -> str:
+        return self.postgres.url(user=postgres.WEB_USER, password=self.credentials.web_database_password)
 
     def _process(
         self,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apps.common.actors import SYSTEM
-from apps.deployments.services import create_deployment
+from apps.deployments.services.deployments import create_deployment
 from apps.fleet.models import NodeState
-from apps.fleet.services import join_node
+from apps.fleet.services.nodes import join_node
 from apps.quotas.models import ServiceClass, SLOProfile
 from apps.quotas.services import create_service_class, create_slo_profile, open_tenant
 from apps.registry.models import Model, ModelVersion

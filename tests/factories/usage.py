@@ -1,5 +1,6 @@
 import itertools
 
+from workers.contracts.decisions import Choice, DecisionStep, EndpointScore, RequestDecision
 from workers.contracts.ids import uuid7
 from workers.contracts.usage import UsageRecord
 
@@ -42,3 +43,39 @@ def make_record(**fields):
         "cost_pico_usd": 0,
     }
     return UsageRecord(**(defaults | fields))
+
+
+def decision_on(record):
+    """Why the request of a record ran as it did: it waited, and the better of two engines took it."""
+    at = record.arrived_at
+    return RequestDecision(
+        request_id=record.request_id,
+        tenant_id=record.tenant_id,
+        service_class=record.service_class,
+        version_id=record.version_id,
+        arrived_at=at,
+        is_over=True,
+        prompt_tokens=record.input_tokens,
+        predicted_output_tokens=20.0,
+        ttft_slo_s=2.0,
+        workflow_id="nightly",
+        steps=[
+            DecisionStep(what="arrived", at=at),
+            DecisionStep(what="queued", at=at),
+            DecisionStep(what="sent", at=at + 0.5, detail="engine-b"),
+            DecisionStep(what="completed", at=at + 1.0),
+        ],
+        choices=[
+            Choice(
+                at=at + 0.5,
+                outcome="sent",
+                endpoint_id="engine-b",
+                start_by=at + 1.5,
+                waited_as="kept",
+                considered=[
+                    EndpointScore(endpoint_id="engine-a", reason="no slot"),
+                    EndpointScore(endpoint_id="engine-b", score_s=0.02, prefill_s=0.01, hit_tokens=4),
+                ],
+            )
+        ],
+    )

@@ -1,18 +1,27 @@
 """One of everything the console shows, and people who may see some of it."""
 
 from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment, Replica
 from apps.fleet.models import Node
+from apps.limits.models import Block, Limit, RaiseRequest
+from apps.limits.services.limits import block, set_limit
+from apps.limits.services.raises import ask_for_raise
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
-from apps.tenants.models import APIKey, Membership
-from apps.tenants.services import create_key
+from apps.telemetry.services.decisions import record_decisions
+from apps.tenants.models import APIKey, Invitation, Membership
+from apps.tenants.services import create_key, invite
+from apps.usage.models import Budget, QuarantinedRecord, Rerating
+from apps.usage.services.budgets import create_budget
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
+from apps.usage.services.rerating import run_reratings, start_rerating
 from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_version
-from tests.factories.usage import make_record
+from tests.factories.usage import decision_on, make_record
 from workers.contracts.usage import UsageRecord
 
 
@@ -24,6 +33,12 @@ class Yard:
     route: Route
     key: APIKey
     record: UsageRecord
+    limit: Limit
+    block: Block
+    raise_request: RaiseRequest
+    budget: Budget
+    rerating: Rerating
+    quarantined: QuarantinedRecord
 
     @property
     def address_parts(self):
@@ -37,12 +52,22 @@ class Yard:
             "membership_id": viewer.pk,
             "key_id": self.key.pk,
             "record_id": self.record.record_id,
+            "limit_id": self.limit.pk,
+            "block_id": self.block.pk,
+            "raise_id": self.raise_request.pk,
+            "request_id": self.record.request_id,
+            "budget_id": self.budget.pk,
+            "rerating_id": self.rerating.pk,
+            "quarantined_id": self.quarantined.pk,
+            "invitation_id": Invitation.objects.get(tenant=self.people.tenant).pk,
+            "user_id": self.people.viewer.pk,
         }
 
 
 def make_yard():
     people = make_people()
     stable, canary = make_version("v1"), make_version("v2")
+    invite(actor=SYSTEM, tenant=people.tenant, email="guest@example.org", role="viewer", now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="notebook", owner_id=people.owner.pk, now=NOW)
     node, deployment = make_node(), make_deployment(stable)
     Replica.objects.create(
@@ -53,5 +78,23 @@ def make_yard():
         tenant_id=str(people.tenant.pk), key_id=str(key.pk), user_id=str(people.owner.pk), version_id=str(stable.pk)
     )
     make_partitions(now=NOW)
-    ingest_records(records=[record], node_id=node.pk, now=NOW)
-    return Yard(people, node, deployment, route, key, record)
+    ingest_records(records=[record], node_id=node.pk, now=NOW, undecodable=[b"{"])
+    record_decisions(node_id=node.pk, decisions=[decision_on(record)], now=NOW)
+    return Yard(people, node, deployment, route, key, record, **_money(people), **_limits(people.tenant))
+
+
+def _money(people):
+    budget = create_budget(actor=SYSTEM, name="monthly", tenant=people.tenant, amount_usd=Decimal(100), now=NOW)
+    rerating = start_rerating(actor=SYSTEM, start=NOW - timedelta(days=1), end=NOW, reason="a contract", now=NOW)
+    run_reratings(now=NOW)
+    return {"budget": budget, "rerating": rerating, "quarantined": QuarantinedRecord.objects.get()}
+
+
+def _limits(tenant):
+    """`limit` has nobody's raise request; another of the tenant's has one."""
+    named = {"actor": SYSTEM, "tenant": tenant, "scope": "tenant", "now": NOW}
+    limit = set_limit(kind="requests_per_minute", amount=Decimal(60), **named)
+    other = set_limit(kind="cost_per_month", amount=Decimal(100), **named)
+    stopped = block(actor=SYSTEM, tenant=tenant, scope="end_user", subject="eve", now=NOW)
+    asked = ask_for_raise(actor=SYSTEM, tenant=tenant, limit=other, amount=Decimal(200), reason="the launch", now=NOW)
+    return {"limit": limit, "block": stopped, "raise_request": asked}

@@ -26,7 +26,9 @@ PERSON_OF = {
     "roleless": Role.ANYONE,
 }
 # What belongs to a tenant: to a stranger it does not exist.
-OF_A_TENANT = {"tenant_id", "membership_id", "key_id", "record_id", "invitation_id"}
+OF_A_TENANT = {
+    "tenant_id", "membership_id", "key_id", "record_id", "request_id", "invitation_id", "budget_id",
+}  # fmt: skip
 # Where the role alone does not decide: whose key it is, or that there is a tenant at all.
 FINER = {
     ("DELETE", "api/v1/api-keys/<uuid:key_id>/", "teammate"),

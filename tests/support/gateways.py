@@ -115,7 +115,7 @@ async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) ->
     assert service._surface.exchanges == set()
     assert service._driver.scheduler.running_total() == 0
     assert service._driver._scheduled == {}
-    assert [engine for engine in service._driver._engines.values() if engine.pool._idle] == []
+    assert [engine for engine in service._driver.engines if engine.pool._idle] == []
     for endpoint in service._driver.endpoints:
         assert service._driver.scheduler.is_idle(endpoint.endpoint_id)
 

@@ -1,44 +1,81 @@
-"""What the node's hardware is doing: GPUs by NVML, and where there are none the CPU and memory by /proc."""
+"""What the node's hardware is doing: its GPUs, and where there are none the CPU and memory by /proc."""
 
-import logging
+import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pynvml
-
+from workers.agent.gpus import GPUReading, GPUs, islands_of, report_of
 from workers.contracts.telemetry import AcceleratorReport
-
-log = logging.getLogger(__name__)
 
 
 class Accelerators:
-    """`sample` is cheap enough for once a second. A figure that the hardware does not give is None."""
+    """`sample` is cheap enough for once a second. A figure that the hardware does not give is None.
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    `own_sessions` gives the process sessions that our engines lead: what else is on a GPU is foreign.
+    """
+
+    def __init__(
+        self,
+        gpus: GPUs,
+        proc: Path = Path("/proc"),
+        *,
+        own_sessions: Callable[[], Collection[int]] = frozenset,
+    ) -> None:
         self._proc = proc
-        self._gpus = _open_gpus()
+        self._gpus = gpus
+        self._own_sessions = own_sessions
+        self._readings: list[GPUReading] = gpus.read()
         self._cpu_name = _cpu_name(proc)
         self._cpu_ticks = self._read_cpu_ticks()
 
     @property
     def gpu_names(self) -> list[str]:
-        return [_text(pynvml.nvmlDeviceGetName(gpu)) for gpu in self._gpus]
+        return [reading.name for reading in self._readings]
 
     @property
     def memory_total_bytes(self) -> int | None:
         return self._memory().get("MemTotal")
 
     def sample(self) -> list[AcceleratorReport]:
-        if self._gpus:
-            return [_gpu_report(index, gpu) for index, gpu in enumerate(self._gpus)]
-        return [self._cpu_report()]
+        if not self._readings:
+            return [self._cpu_report()]
+        self._readings = self._gpus.read() or self._readings
+        sessions = self._own_sessions()
+        islands = islands_of(self._readings)
+        return [
+            report_of(reading, islands, lambda pid: _session_of(pid) in sessions, self._name_of)
+            for reading in self._readings
+        ]
+
+    def free_bytes(self) -> dict[str, int]:
+        """Of each GPU that says so, as of now, by key."""
+        if not self._readings:
+            return {}
+        self._readings = self._gpus.read() or self._readings
+        return {
+            each.key: each.memory_total_bytes - each.memory_used_bytes
+            for each in self._readings
+            if each.memory_total_bytes is not None and each.memory_used_bytes is not None
+        }
+
+    def used_by_session(self) -> dict[int, int]:
+        """Bytes on all GPUs, of the sessions that our engines lead, as far as the driver tells them apart."""
+        used: dict[int, int] = {}
+        for process in (process for reading in self._readings for process in reading.processes):
+            session = _session_of(process.pid)
+            if session is not None and process.memory_bytes is not None:
+                used[session] = used.get(session, 0) + process.memory_bytes
+        return used
 
     def close(self) -> None:
-        if self._gpus:
-            pynvml.nvmlShutdown()
+        self._gpus.close()
+
+    def _name_of(self, pid: int) -> str:
+        with suppress(OSError):
+            return (self._proc / str(pid) / "comm").read_text().strip()
+        return ""
 
     def _cpu_report(self) -> AcceleratorReport:
         memory = self._memory()
@@ -69,41 +106,11 @@ class Accelerators:
         return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) > 1}
 
 
-def _open_gpus() -> list[Any]:
-    try:
-        pynvml.nvmlInit()
-        return [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError as error:
-        log.info("no GPU: %s", error)
-        return []
-
-
-def _gpu_report(index: int, gpu: Any) -> AcceleratorReport:
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, gpu)
-    use = _ask(pynvml.nvmlDeviceGetUtilizationRates, gpu)
-    milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, gpu)
-    temperature = _ask(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU)
-    return AcceleratorReport(
-        index=index,
-        kind="gpu",
-        name=_text(_ask(pynvml.nvmlDeviceGetName, gpu) or "GPU"),
-        memory_total_bytes=memory.total if memory else None,
-        memory_used_bytes=memory.used if memory else None,
-        utilisation_ratio=use.gpu / 100 if use else None,
-        temperature_c=temperature,
-        power_w=None if milliwatts is None else milliwatts / 1000,
-    )
-
-
-def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
-    """Not every GPU answers every question."""
-    with suppress(pynvml.NVMLError):
-        return question(*arguments)
+def _session_of(pid: int) -> int | None:
+    """None for a process that has ended, or that this node may not see."""
+    with suppress(ProcessLookupError, PermissionError, OverflowError):
+        return os.getsid(pid)
     return None
-
-
-def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else name
 
 
 def _cpu_name(proc: Path) -> str:

@@ -8,17 +8,23 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from workers.agent import reconcile
+from msgspec import structs
+
+from workers.agent import lease, reconcile
 from workers.agent.accelerators import Accelerators
+from workers.agent.lease import Sightings
 from workers.agent.link import Link
+from workers.agent.machine import open_gpus
 from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers
 from workers.agent.node_files import NodeFiles, RefusedError
 from workers.agent.offers import offered_endpoints
+from workers.agent.peers import any_answers
 from workers.agent.probes import probe
 from workers.agent.processes import EngineProcesses, boot_clock
 from workers.agent.settings import AgentSettings
 from workers.agent.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
 from workers.agent.usage_shipper import UsageShipper, UsageSpool
+from workers.agent.weights import hub_directory
 from workers.contracts import layout
 from workers.contracts.ids import uuid7
 from workers.contracts.link import DesiredPush, Hello, SnapshotPush, Telemetry, UsageAck, Welcome
@@ -52,7 +58,9 @@ class Agent:
         self._boot_id = self._new_id()
         self._files = NodeFiles(directory, settings.node_id)
         self._processes = EngineProcesses(directory, environ)
-        self._accelerators = Accelerators()
+        self._accelerators = Accelerators(open_gpus(environ), own_sessions=self._processes.leader_pids)
+        self._hub = hub_directory(environ)
+        self._seen = Sightings(heard_at=boot_clock())
         self._telemetry = TelemetrySource(
             settings.node_id, self._boot_id, self._files, self._accelerators, self._processes.log_tail
         )
@@ -72,7 +80,7 @@ class Agent:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then engines serve on, unless the settings say otherwise."""
-        loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._link.run()]
+        loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
         tasks.append(asyncio.create_task(self._shipper.run(self._gateway_boot_id)))
         stop = asyncio.create_task(stopping.wait())
@@ -111,11 +119,24 @@ class Agent:
     def _turn(self) -> None:
         processes = self._processes.observe()
         now = boot_clock()
-        turn = reconcile.turn(self._files.desired, processes, self._memories, self._timers, now)
-        self._memories, self._reports = turn.memories, turn.reports
+        is_cut_off = lease.is_cut_off(self._files.desired, self._seen, now)
+        turn = reconcile.turn(
+            self._files.desired,
+            processes,
+            self._memories,
+            self._timers,
+            now,
+            free_bytes=self._accelerators.free_bytes(),
+            is_cut_off=is_cut_off,
+        )
+        self._memories, self._reports = turn.memories, self._with_memory(turn.reports)
         self._files.offer(offered_endpoints(turn.reports, processes, self._reports_continuous_usage))
         for action in turn.actions:
             self._carry_out(action, processes)
+
+    def _with_memory(self, reports: list[ReplicaReport]) -> list[ReplicaReport]:
+        used = self._accelerators.used_by_session()
+        return [structs.replace(each, memory_bytes=used.get(each.pid)) if each.pid else each for each in reports]
 
     def _carry_out(self, action: Action, processes: Mapping[str, ProcessView]) -> None:
         replica_id = action.spec.replica_id
@@ -169,7 +190,7 @@ class Agent:
             boot_id=self._boot_id,
             agent_version=AGENT_VERSION,
             gateway_url=self._settings.gateway_url,
-            inventory=take_inventory(self._accelerators, self._adapters.values()),
+            inventory=take_inventory(self._accelerators, self._adapters.values(), self._hub),
         )
 
     def _welcomed(self, welcome: Welcome) -> None:
@@ -198,6 +219,17 @@ class Agent:
                     await self._link.send(Telemetry(body=body))
                 except ConnectionError as error:
                     log.debug("telemetry was not sent: %s", error)
+            await asyncio.sleep(self._timers.turn_s)
+
+    async def _watch_lease_for_ever(self) -> None:
+        """While the control plane is silent, asks a peer now and then, which tells its end from ours."""
+        while True:
+            now = boot_clock()
+            desired = self._files.desired
+            if self._link.is_up:
+                self._seen = Sightings(heard_at=now)
+            elif desired and lease.should_ask_peers(desired, self._seen, now) and await any_answers(desired.peers):
+                self._seen = structs.replace(self._seen, peer_at=boot_clock())
             await asyncio.sleep(self._timers.turn_s)
 
     def _gateway_boot_id(self) -> str | None:

@@ -13,6 +13,7 @@ class Timers(Struct, frozen=True, kw_only=True):
     """All in seconds. `turn_s` passes between two looks, and between two frames of telemetry.
 
     `drain_settle_s`: from the moment an endpoint is marked draining until its gateway has surely seen that.
+    After `most_crashes` in a row without `stable_after_s` between them, it is not started again by itself.
     `stall_s`: without any progress while requests run, before the engine is tried again; a failed trial ends it.
     """
 
@@ -21,6 +22,7 @@ class Timers(Struct, frozen=True, kw_only=True):
     longest_backoff_s: float = 60.0
     stable_after_s: float = 60.0
     refusal_retry_s: float = 10.0
+    most_crashes: int = 8
     drain_settle_s: float = 3.0
     drain_limit_s: float = 600.0
     unhealthy_after_s: float = 5.0
@@ -63,6 +65,7 @@ class ReplicaMemory(Struct, frozen=True, kw_only=True):
     crashes_in_a_row: int = 0
     not_before: float = 0.0
     refused_hash: str = ""
+    given_up_hash: str = ""
     problem: str = ""
     restart_pid: int | None = None
     draining_since: float | None = None

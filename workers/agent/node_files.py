@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from workers.contracts import layout
+from workers.contracts.decisions import DecisionFile, RequestDecision
 from workers.contracts.desired import DesiredState
 from workers.contracts.endpoints import Endpoint, EndpointList
 from workers.contracts.signing import SnapshotRefusedError, open_signed
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 # Beyond this the gateway's report says nothing about now.
 GATEWAY_REPORT_MAX_AGE_S = 5.0
+# In one frame of telemetry.
+MAX_DECISIONS = 256
 
 
 class RefusedError(ValueError):
@@ -32,6 +35,7 @@ class NodeFiles:
         self.snapshot_generation = self._load_snapshot_generation()
         self._offered: list[Endpoint] | None = None
         self._offers = 0
+        self._decisions_taken = ("", 0)
 
     @property
     def desired_generation(self) -> int:
@@ -84,6 +88,17 @@ class NodeFiles:
             return msgspec.json.decode(path.read_bytes(), type=GatewayReport)
         except (OSError, msgspec.DecodeError):
             return None
+
+    def take_decisions(self) -> list[RequestDecision]:
+        """Those of the gateway that were not taken yet; what a gateway before it left untaken is gone."""
+        try:
+            found = msgspec.json.decode((self.directory / layout.DECISIONS_FILE).read_bytes(), type=DecisionFile)
+        except (OSError, msgspec.DecodeError):
+            return []
+        boot_id, taken = self._decisions_taken
+        new = found.decisions[max(0, taken - found.first) if boot_id == found.boot_id else 0 :]
+        self._decisions_taken = (found.boot_id, found.first + len(found.decisions))
+        return new[-MAX_DECISIONS:]
 
     def _public_key(self) -> str:
         return (self.directory / layout.PUBLIC_KEY_FILE).read_text().strip()

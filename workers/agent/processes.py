@@ -72,6 +72,11 @@ class EngineProcesses:
                 views[record.spec.replica_id] = self._view(record)
         return views
 
+    def leader_pids(self) -> set[int]:
+        """Engines lead process sessions of their own, so these are the numbers of our sessions, too."""
+        records = (self._read(path) for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}"))
+        return {record.pid for record in records if record and is_running(record.identity)}
+
     def start(self, spec: ReplicaSpec, plan: LaunchPlan) -> None:
         """Raises OSError when it cannot be started."""
         marker = f"{self._directory}:{spec.replica_id}"

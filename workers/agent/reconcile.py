@@ -2,7 +2,8 @@
 
 `turn` looks at each replica that is wanted or runs:
 
-    runs not, wanted              START, unless it crashed or was refused a moment ago
+    runs not, wanted              START, unless it crashed or was refused a moment ago, crashed too often, or must wait
+                                  for its turn (starts.py)
     has ended                     FORGET; if it was wanted, that was a crash, and the next start waits longer
     runs, wanted as it is         PROBE; KILL when it does not start in time, is unhealthy too long, or is stuck
     runs, but should not (gone from the desired state, draining, replaced by another spec, restart asked for)
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from workers.agent.memory import Action, ActionKind, ProbeResult, ProcessView, ReplicaMemory, Timers
+from workers.agent.starts import held_back
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import ReplicaReport
 
@@ -42,20 +44,35 @@ def turn(
     memories: Mapping[str, ReplicaMemory],
     timers: Timers,
     now: float,
+    *,
+    free_bytes: Mapping[str, int] | None = None,
+    is_cut_off: bool = False,
 ) -> Turn:
-    wanted = {spec.replica_id: spec for spec in desired.replicas} if desired else {}
-    actions: list[Action] = []
-    kept: dict[str, ReplicaMemory] = {}
-    reports: list[ReplicaReport] = []
-    for replica_id in sorted({*wanted, *processes}):
-        spec, process = wanted.get(replica_id), processes.get(replica_id)
-        if desired is None and process:
-            spec = process.spec
-        step = _look(spec, process, memories.get(replica_id, ReplicaMemory()), timers, now)
-        actions += step.actions
-        kept[replica_id] = step.memory
-        reports.append(_report(spec, process, step))
-    return Turn(actions=actions, memories=kept, reports=reports)
+    """`free_bytes` is by accelerator, as measured; `is_cut_off` (lease.py) ends all that runs and starts nothing."""
+    wanted = _wanted(desired, processes, is_cut_off=is_cut_off)
+    steps = {
+        replica_id: _look(
+            wanted.get(replica_id), processes.get(replica_id), memories.get(replica_id, ReplicaMemory()), timers, now
+        )
+        for replica_id in sorted({*wanted, *processes})
+    }
+    starts = [action.spec for step in steps.values() for action in step.actions if action.kind is ActionKind.START]
+    for replica_id, reason in held_back(starts, processes, wanted, free_bytes or {}).items():
+        steps[replica_id] = _Step(steps[replica_id].memory, "placed", reason)
+    return Turn(
+        actions=[action for step in steps.values() for action in step.actions],
+        memories={replica_id: step.memory for replica_id, step in steps.items()},
+        reports=[_report(wanted.get(each), processes.get(each), step) for each, step in steps.items()],
+    )
+
+
+def _wanted(
+    desired: DesiredState | None, processes: Mapping[str, ProcessView], *, is_cut_off: bool
+) -> dict[str, ReplicaSpec]:
+    if desired is None:
+        return {replica_id: process.spec for replica_id, process in processes.items()}
+    specs = {spec.replica_id: spec for spec in desired.replicas}
+    return {name: structs.replace(spec, is_draining=True) for name, spec in specs.items()} if is_cut_off else specs
 
 
 def remember_probe(memory: ReplicaMemory, result: ProbeResult, now: float) -> ReplicaMemory:
@@ -83,8 +100,9 @@ def remember_refusal(
 
 
 def remember_restart(memory: ReplicaMemory) -> ReplicaMemory:
-    """The process that runs now should be replaced by a fresh one."""
-    return structs.replace(memory, restart_pid=memory.pid)
+    """The process that runs now should be replaced by a fresh one; where none runs, one is started at once."""
+    fresh = structs.replace(memory, given_up_hash="", crashes_in_a_row=0, not_before=0.0)
+    return structs.replace(fresh, restart_pid=memory.pid)
 
 
 def _has_moved(memory: ReplicaMemory, result: ProbeResult) -> bool:
@@ -123,6 +141,8 @@ def _met(memory: ReplicaMemory, process: ProcessView, now: float) -> ReplicaMemo
 def _absent(spec: ReplicaSpec | None, memory: ReplicaMemory, now: float) -> _Step:
     if spec is None or spec.is_draining:
         return _Step(ReplicaMemory(restarts=memory.restarts), "stopped")
+    if memory.given_up_hash == spec.spec_hash:
+        return _Step(memory, "failed", f"given up after {memory.crashes_in_a_row} crashes: {memory.problem}")
     is_held_back = now < memory.not_before and memory.refused_hash in ("", spec.spec_hash)
     if is_held_back:
         return _Step(memory, "failed", f"{memory.problem}; next try in {memory.not_before - now:.0f} s")
@@ -139,7 +159,11 @@ def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory
     crashes = memory.crashes_in_a_row + 1
     backoff_s = min(timers.first_backoff_s * 2 ** (crashes - 1), timers.longest_backoff_s)
     remembered = ReplicaMemory(
-        restarts=memory.restarts + 1, crashes_in_a_row=crashes, not_before=now + backoff_s, problem=problem
+        restarts=memory.restarts + 1,
+        crashes_in_a_row=crashes,
+        not_before=now + backoff_s,
+        given_up_hash=process.spec.spec_hash if crashes >= timers.most_crashes else "",
+        problem=problem,
     )
     return _Step(remembered, "failed", problem, forget)
 
@@ -239,6 +263,7 @@ def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: _Step) 
         pid=process.pid if process and is_alive else None,
         port=shown.port if shown else None,
         restarts=step.memory.restarts,
+        has_given_up=bool(step.memory.given_up_hash) and step.state == "failed",
         running_requests=reading.running_requests if reading else None,
         waiting_requests=reading.waiting_requests if reading else None,
         kv_used_ratio=reading.kv_used_ratio if reading else None,

@@ -3,12 +3,14 @@
 import os
 import platform
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from workers.agent.accelerators import Accelerators
 from workers.agent.node_files import NodeFiles
+from workers.agent.weights import cached_weights, free_disk_bytes
 from workers.contracts.telemetry import NodeTelemetry, ReplicaReport
 from workers.engines.interface import EngineAdapter
 
@@ -50,6 +52,7 @@ class TelemetrySource:
             replicas=[self._with_tail(report) for report in reports],
             accelerators=self._accelerators.sample(),
             gateway=self._files.read_gateway_report(now),
+            decisions=self._files.take_decisions(),
         )
 
     def _with_tail(self, report: ReplicaReport) -> ReplicaReport:
@@ -59,11 +62,13 @@ class TelemetrySource:
         return structs.replace(report, log_tail=tail)
 
 
-def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter]) -> dict[str, Any]:
+def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter], hub: Path) -> dict[str, Any]:
     return {
         "hostname": platform.node(),
         "cpu_count": os.cpu_count(),
         "memory_bytes": accelerators.memory_total_bytes,
         "gpus": accelerators.gpu_names,
+        "weights": cached_weights(hub),
+        "disk_free_bytes": free_disk_bytes(hub),
         "engines": [adapter.name for adapter in adapters if adapter.is_available()],
     }

@@ -10,6 +10,10 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
 
     `engine` is "vllm", "llamacpp" or "fake"; `source` is what the adapter loads (a path, a repo, a model name known to
     the adapter); `engine_args` are the adapter's own options, validated by it. `port` is fixed by the control plane.
+    `revision` is of a repository, `quantisation` what the engine shall do while loading, `lora_adapters` are sources by
+    name. `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use,
+    None all.
+    `reserved_bytes` is what must be free on each before it starts.
     """
 
     replica_id: str
@@ -25,12 +29,25 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     max_running_requests: int = 64
     engine_args: dict[str, Any] = field(default_factory=dict)
     is_draining: bool = False
+    revision: str = ""
+    dtype: str = ""
+    quantisation: str = ""
+    lora_adapters: dict[str, str] = field(default_factory=dict)
+    accelerators: list[str] = field(default_factory=list)
+    memory_share: float | None = None
+    reserved_bytes: int = 0
 
 
 class DesiredState(Struct, frozen=True, kw_only=True):
-    """`fence` is the fencing token of the controller that wrote it: a lower one than seen before is refused."""
+    """`fence` is the fencing token of the controller that wrote it: a lower one than seen before is refused.
+
+    `lease_s`: after so long without a word from the control plane, and without reaching any of `peers` (other nodes'
+    gateways), the node is cut off, and must stop serving: others take over. None where there is nobody to take over.
+    """
 
     node_id: str
     generation: int
     fence: int
     replicas: list[ReplicaSpec] = field(default_factory=list)
+    lease_s: float | None = None
+    peers: list[str] = field(default_factory=list)

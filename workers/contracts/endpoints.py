@@ -6,8 +6,8 @@ from msgspec import Struct, field
 class EngineShape(Struct, frozen=True, kw_only=True):
     """What is known of an engine before its first request; None is unknown, and so is a `cost_profile` of "".
 
-    `cost_profile` names a row of workers/engines/data/step_costs.json, as "llama3-8b/h100/tp1"; `time_scale` is how many
-    seconds pass for each of that row's. `has_priorities`: it orders what waits in it by the body's `priority`.
+    `cost_profile` names a row of workers/engines/data/step_costs.json, as "llama3-8b/h100/tp1"; `time_scale` is how
+    many seconds pass for each of that row's. `has_priorities`: it orders what waits in it by the body's `priority`.
     """
 
     cost_profile: str = ""

@@ -7,6 +7,7 @@ die and come back at any time: what matters is on disk.
     endpoints.json   EndpointList                                     agent → gateway
     desired.json     DesiredState                                     agent → itself, after a restart
     gateway.json     GatewayReport, once a second                     gateway → agent
+    decisions.json   DecisionFile, when there are new ones            gateway → agent
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
@@ -20,6 +21,7 @@ SNAPSHOT_FILE = "snapshot.json"
 ENDPOINTS_FILE = "endpoints.json"
 DESIRED_FILE = "desired.json"
 GATEWAY_REPORT_FILE = "gateway.json"
+DECISIONS_FILE = "decisions.json"
 PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
 BATCHES_DIRECTORY = "batches"

@@ -32,9 +32,14 @@ def cost_pico_usd(
         + output_tokens * price.output_pico_usd
         + (price.request_pico_usd if is_served else 0)
     )
+    return charged(listed, price)
+
+
+def charged(listed_pico_usd: int, price: Price) -> int:
+    """What of a listed amount is charged."""
     if price.charged_e8 == WHOLE_E8:
-        return listed
-    return (listed * price.charged_e8 + WHOLE_E8 // 2) // WHOLE_E8
+        return listed_pico_usd
+    return (listed_pico_usd * price.charged_e8 + WHOLE_E8 // 2) // WHOLE_E8
 
 
 def price_for(version: Version, tenant: TenantPolicy) -> Price:

@@ -7,6 +7,7 @@ shows one, and `python -m workers.contracts.example` writes one.
 from msgspec import Struct, field
 
 from workers.contracts.endpoints import Endpoint
+from workers.contracts.limits import TenantLimits
 
 SCHEMA_VERSION = 1
 
@@ -106,7 +107,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
     `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
-    the CIDR ranges whose X-Forwarded-For says who the client is.
+    the CIDR ranges whose X-Forwarded-For says who the client is. A tenant that `limits` leaves out has none.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -121,3 +122,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     endpoints: list[Endpoint] = field(default_factory=list)
     cors_origins: list[str] = field(default_factory=list)
     trusted_proxies: list[str] = field(default_factory=list)
+    limits: list[TenantLimits] = field(default_factory=list)

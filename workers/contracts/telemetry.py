@@ -2,9 +2,16 @@
 
 from msgspec import Struct, field
 
+from workers.contracts.decisions import RequestDecision
+
 
 class ReplicaReport(Struct, frozen=True, kw_only=True):
-    """`state` is one of starting, warming, ready, degraded, draining, stopped, failed; `detail` says why in words."""
+    """`state` is a word of the lifecycle; `detail` says why in words.
+
+    placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
+    `memory_bytes` is what it was measured to use, over its accelerators.
+    `has_given_up`: it crashed too often, and is not started again until somebody asks.
+    """
 
     replica_id: str
     state: str
@@ -20,20 +27,96 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     prompt_tokens_total: int | None = None
     kv_capacity_tokens: int | None = None
     block_tokens: int | None = None
+    memory_bytes: int | None = None
+    has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
 
 
+class ForeignProcess(Struct, frozen=True, kw_only=True):
+    """A process on a GPU that is not an engine of ours. `name` is "" where the node may not see it."""
+
+    pid: int
+    name: str = ""
+    memory_bytes: int | None = None
+
+
 class AcceleratorReport(Struct, frozen=True, kw_only=True):
-    """`kind` is "gpu" or "cpu"; the CPU stands in where there is no GPU."""
+    """`kind` is "gpu", "mig" (a slice, `profile` says of what size) or "cpu", which stands in where there is no GPU.
+
+    `key` is what engines are told to use it by ("0", or a slice's UUID). GPUs of one `island` are joined by NVLink.
+    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing.
+    """
 
     index: int
     kind: str
     name: str
+    key: str = ""
+    profile: str = ""
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
+    foreign_bytes: int | None = None
+    foreign_processes: list[ForeignProcess] = field(default_factory=list)
     utilisation_ratio: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
+    island: int | None = None
+    numa: int | None = None
+    driver_version: str = ""
+    problem: str = ""
+
+
+class EndpointEstimate(Struct, frozen=True, kw_only=True):
+    """What the gateway believes of an engine. Errors are shares of what was expected; None is unknown.
+
+    `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
+    it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
+    """
+
+    endpoint_id: str
+    version_id: str
+    state: str
+    running: int = 0
+    cost_profile: str = ""
+    prefill_tokens_per_s: float | None = None
+    prefill_error: float | None = None
+    step_ms: float | None = None
+    step_error: float | None = None
+    kv_used_ratio: float | None = None
+    kv_capacity_tokens: int | None = None
+    report_age_s: float | None = None
+
+
+class LengthEstimate(Struct, frozen=True, kw_only=True):
+    """Of the answers to one tenant from one version; `error` is the mean distance of the logarithms."""
+
+    tenant_id: str
+    version_id: str
+    tokens: float
+    error: float
+    answers: int
+
+
+class PromptEstimate(Struct, frozen=True, kw_only=True):
+    version_id: str
+    bytes_per_token: float
+    error: float
+    requests: int
+
+
+class TenantQueue(Struct, frozen=True, kw_only=True):
+    tenant_id: str
+    service_class: str
+    queued: int = 0
+    running: int = 0
+
+
+class SchedulerReport(Struct, frozen=True, kw_only=True):
+    """Bounded: the tenants with most in the gateway, the endpoints and the estimates used last."""
+
+    tenants: list[TenantQueue] = field(default_factory=list)
+    endpoints: list[EndpointEstimate] = field(default_factory=list)
+    lengths: list[LengthEstimate] = field(default_factory=list)
+    prompts: list[PromptEstimate] = field(default_factory=list)
 
 
 class GatewayReport(Struct, frozen=True, kw_only=True):
@@ -60,13 +143,15 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     spool_pending_records: int = 0
     endpoints_up: int = 0
     endpoints_total: int = 0
+    scheduler: SchedulerReport = SchedulerReport()
 
 
 class NodeTelemetry(Struct, frozen=True, kw_only=True):
     """Sent once a second.
 
     `desired_generation` and `snapshot_generation` say what the agent holds: the control plane sends the newer one
-    whenever they lag, which is how a lost message heals.
+    whenever they lag, which is how a lost message heals. `decisions` are of requests that have ended since the last
+    frame, a bounded choice of them: those that failed or waited before the others.
     """
 
     node_id: str
@@ -78,3 +163,4 @@ class NodeTelemetry(Struct, frozen=True, kw_only=True):
     replicas: list[ReplicaReport] = field(default_factory=list)
     accelerators: list[AcceleratorReport] = field(default_factory=list)
     gateway: GatewayReport | None = None
+    decisions: list[RequestDecision] = field(default_factory=list)

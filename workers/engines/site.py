@@ -11,9 +11,9 @@ from workers.contracts.cache import find_cache
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """`cache` holds environments and models, shared by all clones of this user. `python` runs our own modules.
+    """`cache` holds environments and models, shared by all clones of this user.
 
-    `gpu_name` is that of the first GPU.
+    `python` runs our own modules, `gpu_name` is that of the first GPU.
     """
 
     cache: Path

@@ -15,6 +15,7 @@ from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import start_admin
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.tracing.assembly import config_from_environment
 
 
 def main() -> None:
@@ -38,6 +39,11 @@ def _parse() -> argparse.Namespace:
         help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
     )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
+    parser.add_argument(
+        "--valkey-url",
+        default=os.environ.get("TOKENYARD_VALKEY_URL", ""),
+        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
+    )
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
     parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
@@ -56,7 +62,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics)
+    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics, service.explain)
     try:
         await service.run(stop)
     finally:
@@ -78,7 +84,9 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
+        tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
+        valkey_url=arguments.valkey_url,
         grace_s=arguments.grace_s,
         engine_silence_s=arguments.engine_silence_s,
     )

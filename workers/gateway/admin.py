@@ -4,18 +4,27 @@ import json
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import unquote
 
+import msgspec
+
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway.exposition import CONTENT_TYPE, render
 from workers.gateway.metrics import RequestMetrics
 
 _PROBE_TIMEOUT_S = 5
+_DECISION = "/decisions/"
 
 
 def start_admin(
-    host: str, port: int, read_report: Callable[[], GatewayReport], metrics: RequestMetrics
+    host: str,
+    port: int,
+    read_report: Callable[[], GatewayReport],
+    metrics: RequestMetrics,
+    explain: Callable[[str], RequestDecision | None],
 ) -> ThreadingHTTPServer:
-    """Serves until `shutdown()`. `read_report` returns the report of the last second."""
+    """Serves until `shutdown()`. `read_report` returns the report of the last second, `explain` what a request met."""
 
     def metrics_page(report: GatewayReport) -> tuple[int, str, str]:
         return 200, CONTENT_TYPE, render(report, metrics)
@@ -24,14 +33,19 @@ def start_admin(
         timeout = _PROBE_TIMEOUT_S
 
         def do_GET(self) -> None:
-            pages = {"/healthz": _healthz, "/readyz": _readyz, "/metrics": metrics_page, "/report": _report}
-            page = pages.get(self.path.partition("?")[0])
-            status, kind, body = page(read_report()) if page else (404, "text/plain", "try " + " ".join(pages) + "\n")
+            status, kind, body = self._answer(self.path.partition("?")[0])
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body.encode())))
             self.end_headers()
             self.wfile.write(body.encode())
+
+        def _answer(self, path: str) -> tuple[int, str, str]:
+            pages = {"/healthz": _healthz, "/readyz": _readyz, "/metrics": metrics_page, "/report": _report}
+            if path.startswith(_DECISION):
+                return _decision(explain(unquote(path.removeprefix(_DECISION))))
+            page = pages.get(path)
+            return page(read_report()) if page else (404, "text/plain", f"try {' '.join(pages)} {_DECISION}ID\n")
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             pass
@@ -63,5 +77,10 @@ def _readyz(report: GatewayReport) -> tuple[int, str, str]:
 
 
 def _report(report: GatewayReport) -> tuple[int, str, str]:
-    fields = {name: getattr(report, name) for name in report.__struct_fields__}
-    return 200, "application/json", json.dumps(fields)
+    return 200, "application/json", msgspec.json.encode(report).decode()
+
+
+def _decision(found: RequestDecision | None) -> tuple[int, str, str]:
+    if found is None:
+        return 404, "text/plain", "this gateway does not remember that request\n"
+    return 200, "application/json", msgspec.json.encode(found).decode()

@@ -77,6 +77,7 @@ class Peek(Struct):
 
 
 _PROMPT_FIELDS = frozenset(("messages", "prompt", "input", "system", "instructions", "tools"))
+TEXT_FIELDS = frozenset(Peek.__struct_fields__) - _PROMPT_FIELDS
 
 
 class Usage(Struct):
@@ -168,8 +169,7 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    known = [name for name in Peek.__struct_fields__ if name not in _PROMPT_FIELDS]
-    found = Peek(**{name: _encodable(fields.get(name)) for name in known})
+    found = Peek(**{name: _encodable(fields.get(name)) for name in TEXT_FIELDS})
     if isinstance(found.metadata, dict):
         found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
     return found

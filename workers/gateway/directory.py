@@ -12,8 +12,9 @@ from workers.scheduling.split import WeightedSplit
 
 
 class Grant(Struct, frozen=True, eq=False):
-    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one; limits are None
-    where there are none.
+    """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one.
+
+    Limits are None where there are none.
     """
 
     key: KeyGrant

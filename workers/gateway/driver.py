@@ -12,12 +12,11 @@ from workers.engines.interface import EngineReading
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flows import Flows
-from workers.gateway.pace import Work
+from workers.gateway.roster import Roster
 from workers.gateway.trails import Trail, Trails
 from workers.gateway.turns import Turn
-from workers.gateway.upstream import EnginePool
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, EngineReport, Migrate, Reject, Suspect
+from workers.scheduling.interface import Cancel, Command, Dispatch, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -28,12 +27,8 @@ TIMER_GRAIN_S = 0.001
 
 
 class Scheduled(Protocol):
-    """A request in the scheduler's hands. `last_progress_at` is when something came of it last."""
+    """A request in the scheduler's hands."""
 
-    last_progress_at: float
-
-    @property
-    def is_client_stalled(self) -> bool: ...
     def dispatched(self, engine: Engine) -> None: ...
     def refused(self, reject: Reject) -> None: ...
     def cancelled(self, cancel: Cancel) -> None: ...
@@ -45,13 +40,12 @@ class Timer(Protocol):
 
 
 class Flight(Struct, eq=False):
-    """A request from its arrival to its end; `engine` and `work` are of the attempt that runs."""
+    """A request from its arrival to its end; `engine` is that of the attempt that runs."""
 
     owner: Scheduled
     terms: "Terms"
     trail: Trail
     engine: Engine | None = None
-    work: Work | None = None
 
 
 class Driver:
@@ -69,15 +63,12 @@ class Driver:
     ) -> None:
         self._scheduler = scheduler
         self._monotonic = monotonic
-        self._turn = turn
         self._call_later = call_later
         self._timer: Timer | None = None
         self._timer_at = 0.0
-        self._engines: dict[str, Engine] = {}
         self._scheduled: dict[int, Flight] = {}
         self._next_id = 0
-        self._offered_to: Counter[str] = Counter()
-        self._paced: dict[str, bool] = {}
+        self._roster = Roster(scheduler, monotonic, turn)
         self._flows = Flows()
         self.estimates = Estimates()
         self.workflows = Workflows()
@@ -89,34 +80,32 @@ class Driver:
 
     @property
     def engines(self) -> list[Engine]:
-        return list(self._engines.values())
+        return list(self._roster.engines.values())
 
     @property
     def endpoints(self) -> list[Endpoint]:
-        return [engine.endpoint for engine in self._engines.values()]
+        return [engine.endpoint for engine in self._roster.engines.values()]
 
     def serves(self, version_id: str) -> bool:
         """Whether any engine is offered for it."""
-        return version_id in self._offered_to
+        return version_id in self._roster.offered_to
 
     def has_choice(self, version_id: str) -> bool:
         """Whether there is more than one engine to choose from."""
-        return self._offered_to[version_id] > 1
+        return self._roster.offered_to[version_id] > 1
 
-    def is_paced(self, version_id: str) -> bool:
-        """Whether the speed of its engines is known, so that a limit can be judged by it."""
-        return self._paced.get(version_id, False)
+    def count_running(self) -> Counter[str]:
+        """By endpoint id."""
+        return Counter(f.engine.endpoint.endpoint_id for f in self._scheduled.values() if f.engine is not None)
 
-    def heard_at(self) -> dict[str, float]:
-        """When something last came from each engine that has requests, by endpoint id. Who waits for us is well."""
-        now = self._monotonic()
-        heard: dict[str, float] = {}
+    def count_by_tenant(self) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+        """What waits and what runs, by tenant and class."""
+        queued: Counter[tuple[str, str]] = Counter()
+        running: Counter[tuple[str, str]] = Counter()
         for flight in self._scheduled.values():
-            if flight.engine is not None:
-                endpoint_id = flight.engine.endpoint.endpoint_id
-                at = now if flight.owner.is_client_stalled else flight.owner.last_progress_at
-                heard[endpoint_id] = max(at, heard.get(endpoint_id, 0.0))
-        return heard
+            counts = queued if flight.engine is None else running
+            counts[flight.trail.tenant_id, flight.trail.service_class] += 1
+        return queued, running
 
     # -- requests
 
@@ -144,8 +133,6 @@ class Driver:
         at = self._monotonic() if at is None else at
         flight = self._scheduled[request_id]
         flight.trail.add("first_token", at)
-        if flight.engine is not None and flight.work is not None:
-            flight.engine.pace.first_token(flight.work, at)
         self._carry_out(self._scheduler.first_token(request_id, at))
 
     def progress(self, request_id: int, output_tokens: int) -> None:
@@ -157,7 +144,7 @@ class Driver:
         now = self._monotonic()
         flight = self._scheduled.pop(request_id)
         if used.source == "engine":
-            self._learn(flight, used, now)
+            self._learn(flight, used)
         self._close(flight, "completed", now)
         self._carry_out(self._scheduler.request_finished(request_id, now, used.output_tokens))
         self._spend(flight, used)
@@ -175,7 +162,7 @@ class Driver:
         flight = self._scheduled[request_id]
         if may_retry:
             flight.trail.add("failed", now, flight.engine.endpoint.endpoint_id if flight.engine else "")
-            self._land(flight)
+            flight.engine = None
         else:
             del self._scheduled[request_id]
             self._close(flight, "failed", now)
@@ -204,107 +191,26 @@ class Driver:
 
     # -- engines
 
-    def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> None:
-        """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""
-        endpoint_id = engine.endpoint.endpoint_id
-        if self._engines.get(endpoint_id) is not engine:
-            return
-        engine.reading, engine.read_at = reading, taken_at
-        if reading.kv_capacity_tokens and reading.kv_capacity_tokens != engine.kv_capacity_tokens:
-            engine.kv_capacity_tokens = reading.kv_capacity_tokens
-            self._tell(engine)
-        if reading.kv_used_ratio is None:
-            return
-        report = EngineReport(
-            taken_at=taken_at,
-            running=reading.running_requests or 0,
-            waiting=reading.waiting_requests or 0,
-            kv_usage=reading.kv_used_ratio,
-            steps_total=reading.steps_total,
-            tokens_total=reading.generated_tokens_total,
-        )
-        self._carry_out(self._scheduler.endpoint_reported(endpoint_id, report, self._monotonic()))
-
-    def stalled(self, engine: Engine) -> None:
-        """It makes no progress: nothing more goes there, and what is there runs elsewhere where it can."""
-        if self._engines.get(engine.endpoint.endpoint_id) is not engine:
-            return
-        engine.is_stalled = True
-        self._carry_out(self._scheduler.drain_started(engine.endpoint.endpoint_id, self._monotonic()))
-        for flight in [flight for flight in self._scheduled.values() if flight.engine is engine]:
-            flight.owner.engine_stalled()
-
-    def resumed(self, engine: Engine) -> None:
-        if self._engines.get(engine.endpoint.endpoint_id) is engine:
-            engine.is_stalled = False
-            self._tell(engine)
-
     def set_endpoints(self, endpoints: list[Endpoint]) -> None:
         """Makes these the engines that may be sent to. What runs on one that is left out runs on."""
-        offered = {endpoint.endpoint_id: endpoint for endpoint in endpoints}
-        for endpoint_id in [known for known in self._engines if known not in offered]:
-            self._lose(endpoint_id)
-        self._offered_to = Counter(e.version_id for e in offered.values() if not e.is_draining)
-        for endpoint in offered.values():
-            self._update(endpoint)
-        self._note_pace()
+        self._carry_out(self._roster.set_endpoints(endpoints))
+
+    def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> None:
+        """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""
+        self._carry_out(self._roster.reported(engine, reading, taken_at))
 
     def close_connections(self) -> None:
         """The idle ones; those in use end with their requests."""
-        for engine in self._engines.values():
-            engine.pool.close()
-
-    def _update(self, endpoint: Endpoint) -> None:
-        known = self._engines.get(endpoint.endpoint_id)
-        if known is not None and known.endpoint == endpoint:
-            return
-        if known is not None and _is_elsewhere(known.endpoint, endpoint):
-            self._lose(endpoint.endpoint_id)
-            known = None
-        if known is None:
-            known = Engine(endpoint, EnginePool(endpoint.base_url, self._turn))
-            self._engines[endpoint.endpoint_id] = known
-        known.endpoint = endpoint
-        self._tell(known)
-
-    def _tell(self, engine: Engine) -> None:
-        endpoint = engine.endpoint
-        commands = self._scheduler.endpoint_updated(
-            endpoint.endpoint_id,
-            endpoint.version_id,
-            endpoint.max_running_requests,
-            self._monotonic(),
-            is_draining=engine.is_draining,
-            spec=engine.spec(),
-        )
-        self._carry_out(commands)
-
-    def _note_pace(self) -> None:
-        self._paced = {}
-        for engine in self._engines.values():
-            version_id = engine.endpoint.version_id
-            self._paced[version_id] = self._paced.get(version_id, True) and engine.is_paced
-
-    def _lose(self, endpoint_id: str) -> None:
-        self._engines.pop(endpoint_id).pool.close()
-        self._scheduler.endpoint_lost(endpoint_id, self._monotonic())
+        self._roster.close_connections()
 
     # -- what was learned
 
-    def _learn(self, flight: Flight, used: Used, now: float) -> None:
-        terms, engine, work = flight.terms, flight.engine, flight.work
+    def _learn(self, flight: Flight, used: Used) -> None:
+        terms = flight.terms
         version_id = terms.request.version_id
+        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
         if terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)
-        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
-        if engine is None or work is None:
-            return
-        uncached = used.input_tokens - used.cached_input_tokens
-        engine.pace.learn(work, now, uncached_tokens=uncached, output_tokens=used.output_tokens // terms.choices)
-        if engine.profile is None and engine.pace.take_change():
-            self._note_pace()
-            if self._engines.get(engine.endpoint.endpoint_id) is engine:
-                self._tell(engine)
 
     def _spend(self, flight: Flight, used: Used) -> None:
         """Ends the siblings of a workflow that has used up its budget."""
@@ -340,11 +246,10 @@ class Driver:
     def _send(self, command: Dispatch | Migrate, now: float) -> None:
         # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
-        engine = self._engines[command.endpoint_id]
+        engine = self._roster.engines[command.endpoint_id]
         what = "migrated" if isinstance(command, Migrate) else "sent"
         flight.trail.add(what, now, command.endpoint_id)
         flight.engine = engine
-        flight.work = engine.pace.sent(flight.terms.request.prompt_tokens, now)
         flight.owner.dispatched(engine)
 
     def _cancel(self, cancel: Cancel) -> None:
@@ -368,18 +273,8 @@ class Driver:
     def _close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
         request = flight.terms.request
         flight.trail.add(how, now, detail)
-        self._land(flight)
+        flight.engine = None
         self.trails.close(flight.trail)
         self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
         if request.workflow_id:
             self.workflows.ended(request)
-
-    def _land(self, flight: Flight) -> None:
-        """The attempt is over."""
-        if flight.engine is not None and flight.work is not None:
-            flight.engine.pace.ended(flight.work)
-        flight.engine = flight.work = None
-
-
-def _is_elsewhere(known: Endpoint, offered: Endpoint) -> bool:
-    return (known.base_url, known.version_id) != (offered.base_url, offered.version_id)

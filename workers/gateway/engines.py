@@ -1,12 +1,11 @@
-"""Engines as the gateway knows them: where they are, how fast they seem, and what the scheduler is told of that."""
+"""Engines as the gateway knows them: where they are, and what the scheduler is told of their speed."""
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from workers.contracts.endpoints import Endpoint
 from workers.engines.costs import load_profiles
-from workers.gateway.pace import Pace
 from workers.gateway.upstream import EnginePool
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointSpec
 from workers.scheduling.latency.step_cost import StepCost
@@ -19,27 +18,16 @@ class Engine(Struct, eq=False):
     """An endpoint with its connections, and what was learned of it.
 
     `tokens_per_s` is the pace of one request there; 0 is unknown. `fingerprint` is as StreamFilter has it. `reading` is
-    what it said of itself last, at `read_at`. `is_stalled`: it has requests and makes no progress.
+    what it said of itself last, at `read_at`.
     """
 
     endpoint: Endpoint
     pool: EnginePool
     tokens_per_s: float = 0.0
     fingerprint: bytes | None = None
-    pace: Pace = field(default_factory=Pace)
     reading: "EngineReading | None" = None
     read_at: float | None = None
-    is_stalled: bool = False
     kv_capacity_tokens: int | None = None
-
-    @property
-    def is_draining(self) -> bool:
-        return self.endpoint.is_draining or self.is_stalled
-
-    @property
-    def is_paced(self) -> bool:
-        """Whether its speed is known: from its GPU's row, or learned with confidence."""
-        return bool(self.profile) or self.pace.is_confident
 
     @property
     def profile(self) -> StepCost | None:
@@ -51,19 +39,13 @@ class Engine(Struct, eq=False):
             self.tokens_per_s = pace if not self.tokens_per_s else 0.8 * self.tokens_per_s + 0.2 * pace
 
     def spec(self) -> EndpointSpec:
-        """Of an engine of unknown speed, whose requests have no SLO until it is learned, the scheduler's own start."""
-        shape = self.endpoint.shape
-        kv_tokens = self.kv_capacity_tokens or shape.kv_capacity_tokens
+        """Without a row for its GPU the scheduler has to learn its speed, and holds nobody to a limit until then."""
+        shape, profile = self.endpoint.shape, self.profile
+        cost = profile.scaled(shape.time_scale) if profile is not None else DEFAULT_SPEC.cost
+        kv_tokens = self.kv_capacity_tokens or shape.kv_capacity_tokens or cost.kv_capacity_tokens
         return EndpointSpec(
-            cost=self._cost(kv_tokens),
+            cost=structs.replace(cost, kv_capacity_tokens=kv_tokens),
             max_batched_tokens=shape.max_batched_tokens or DEFAULT_SPEC.max_batched_tokens,
             max_sequences=shape.max_sequences or self.endpoint.max_running_requests,
-            is_speed_known=self.is_paced,
+            is_speed_known=profile is not None,
         )
-
-    def _cost(self, kv_tokens: int | None) -> StepCost:
-        profile = self.profile
-        if profile is None and self.pace.is_confident:
-            return self.pace.cost(kv_tokens)
-        cost = profile.scaled(self.endpoint.shape.time_scale) if profile is not None else DEFAULT_SPEC.cost
-        return structs.replace(cost, kv_capacity_tokens=kv_tokens or cost.kv_capacity_tokens)

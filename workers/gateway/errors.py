@@ -2,7 +2,7 @@
 
 import msgspec
 
-from workers.scheduling.interface import RejectCode
+from workers.scheduling.interface import Reject
 
 
 class GatewayError(Exception):
@@ -63,6 +63,11 @@ def workflow_deadline() -> GatewayError:
 
 def workflow_budget() -> GatewayError:
     return bad_request("workflow_budget", "The workflow of this call has used up its budget.", "x-workflow-id")
+
+
+def workflow_ended(reason: str) -> GatewayError:
+    """The same, of a call that waited or ran."""
+    return workflow_budget() if reason == "workflow_budget" else workflow_deadline()
 
 
 def key_missing() -> GatewayError:
@@ -158,8 +163,11 @@ def engine_timed_out() -> GatewayError:
     return GatewayError(504, "engine_timed_out", "The engine made no progress for too long; send the request again.")
 
 
-def of_reject(code: RejectCode, retry_after_s: int | None) -> GatewayError:
+def of_reject(reject: Reject) -> GatewayError:
     """What the scheduler's refusal is to a client."""
+    code, retry_after_s = reject.code, reject.retry_after_s
+    if reject.reason in ("workflow_deadline", "workflow_budget"):
+        return workflow_ended(reject.reason)
     if code == "queue_full":
         return queue_full(retry_after_s)
     if code == "no_endpoint":

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from workers.gateway.bodies import Peek
 from workers.gateway.lines import ERROR_RATE, Line
-from workers.gateway.prefixes import BLOCK_BYTES
 
 MAX_LENGTHS = 10_000
 MAX_VERSIONS = 1000
@@ -69,9 +68,6 @@ class Estimates:
             size -= sum(map(len, files))
             return Prompt(round(self._line(version_id).expect(size)) + len(files) * TOKENS_PER_ATTACHMENT)
         return Prompt(round(self._line(version_id).expect(size)), size)
-
-    def block_tokens(self, version_id: str) -> int:
-        return max(1, round(BLOCK_BYTES * self._line(version_id).b))
 
     def output_tokens(self, tenant_id: str, version_id: str, limit: int | None) -> float:
         length = self.lengths.get((tenant_id, version_id))

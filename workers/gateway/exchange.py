@@ -129,12 +129,11 @@ class Exchange:
             self._break_off(errors.engine_died(), "failed")
             return
         is_failed = reject.code == "attempts_exhausted"
-        error = errors.of_reject(reject.code, reject.retry_after_s)
+        error = errors.of_reject(reject)
         self._answer_error(error, NOTHING, "failed" if is_failed else "refused")
 
     def cancelled(self, cancel: Cancel) -> None:
-        is_budget = cancel.reason == "workflow_budget"
-        self.give_up(errors.workflow_budget() if is_budget else errors.workflow_deadline())
+        self.give_up(errors.workflow_ended(cancel.reason))
 
     def engine_stalled(self) -> None:
         """What is there must run elsewhere, as if the engine had broken off."""

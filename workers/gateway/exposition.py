@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.metrics import Histogram, RequestMetrics, Series
+from workers.gateway.metrics import Histogram, RequestMetrics, Series, SpanCounts
 from workers.gateway.paths import ENGINE_PATHS
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -46,6 +46,8 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _gen_ai_lines([(_gen_ai_labels(*key), one) for key, one in series])
     lines += _vllm_lines(series_by_model(metrics), metrics.in_flight)
     lines += _unrecorded_lines(metrics.refused_unrecorded)
+    lines += metrics.limits.lines()
+    lines += _span_lines(metrics.spans)
     lines += _report_lines(report)
     return "".join(lines)
 
@@ -128,6 +130,12 @@ def _unrecorded_lines(by_code: dict[str, int]) -> Iterator[str]:
     yield _head("tokenyard_gateway_unrecorded_errors_total", "counter", "Errors to requests that leave no record.")
     for code, count in list(by_code.items()):
         yield _sample("tokenyard_gateway_unrecorded_errors_total", {"code": code}, count)
+
+
+def _span_lines(spans: SpanCounts) -> Iterator[str]:
+    yield _head("tokenyard_gateway_spans_total", "counter", "Spans of traces that a collector took, or did not.")
+    for outcome, count in (("sent", spans.sent), ("dropped", spans.dropped)):
+        yield _sample("tokenyard_gateway_spans_total", {"outcome": outcome}, count)
 
 
 def _report_lines(report: GatewayReport) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from workers.gateway.bodies import Peek
+from workers.gateway.bodies import TEXT_FIELDS, Peek
 from workers.gateway.errors import bad_request
 
 _BOUNDARY = re.compile(rb'boundary="?([^";,\s]{1,200})"?', re.IGNORECASE)
@@ -22,7 +22,7 @@ def peek_form(body: bytes, content_type: bytes) -> Peek:
     if "model" not in short:
         raise bad_request("missing_model", "You must provide a model, as a field of the form.", "model")
     texts = {name: body[span].decode("utf-8", "replace") for name, span in short.items()}
-    return Peek(**{name: text for name, text in texts.items() if name in Peek.__struct_fields__})
+    return Peek(**{name: text for name, text in texts.items() if name in TEXT_FIELDS})
 
 
 def with_form_model(body: bytes, content_type: bytes, name: str) -> bytes:

@@ -17,7 +17,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 # Headers that speak of one connection or of the client's own credentials, or that are ours to set.
 _NOT_UPSTREAM = frozenset(
     b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
-    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent x-vllm-priority".split()
+    b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent"
+    b" x-vllm-priority".split()
 )
 _NOT_DOWNSTREAM = frozenset(
     b"connection keep-alive transfer-encoding content-length trailer upgrade"

@@ -17,6 +17,8 @@ NO_TAGS: dict[str, str] = {}
 OBJECTIVE = b"x-gateway-inference-objective"
 FAIRNESS = b"x-gateway-inference-fairness-id"
 DEADLINE = b"x-request-deadline-ms"
+SLO_TTFT = b"x-slo-ttft-ms"
+SLO_TPOT = b"x-slo-tpot-ms"
 WORKFLOW_ID = b"x-workflow-id"
 WORKFLOW_STEP = b"x-workflow-step"
 WORKFLOW_STEPS = b"x-workflow-steps-expected"
@@ -24,7 +26,7 @@ WORKFLOW_DEADLINE = b"x-workflow-deadline-ms"
 WORKFLOW_TOKENS = b"x-workflow-token-budget"
 WORKFLOW_COST = b"x-workflow-cost-budget-usd"
 WORKFLOW_TRAITS = (WORKFLOW_STEP, WORKFLOW_STEPS, WORKFLOW_DEADLINE, WORKFLOW_TOKENS, WORKFLOW_COST)
-TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, WORKFLOW_ID, *WORKFLOW_TRAITS))
+TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WORKFLOW_ID, *WORKFLOW_TRAITS))
 
 _STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
 _TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))

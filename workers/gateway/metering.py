@@ -59,7 +59,8 @@ class Records(Protocol):
 class Meter:
     """Turns settlements into records, in the spool and in the running totals. `observers` see each record.
 
-    `keepers` are those who take the records that are kept, by their ids.
+    `settled` is told of each settlement, its tokens and its cost, however the request ended. `keepers` are those who
+    take the records that are kept, by their ids.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Meter:
         unix_time: Callable[[], float],
         randomness: random.Random,
         observers: Sequence[Callable[[UsageRecord], None]] = (),
+        settled: Callable[[object, int, int], None] | None = None,
     ) -> None:
         self._observers = observers
+        self._settled = settled
         self._records = records
         self._origin = origin
         self._monotonic = monotonic
@@ -96,10 +99,14 @@ class Meter:
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
+        sequence = 0 if request.is_kept else self._next_sequence()
+        record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
+        if self._settled is not None:
+            self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
         if request.is_kept:
-            self.keepers.pop(request.record_id)(self._record(request, used, now, outcome, status, error_code))
+            self.keepers.pop(request.record_id)(record)
         else:
-            self._write(self._record(request, used, now, outcome, status, error_code, self._next_sequence()), now)
+            self._write(record, now)
 
     def write_kept(self, record: UsageRecord) -> None:
         """As one of this process, whichever settled it."""
@@ -112,7 +119,7 @@ class Meter:
     def note_outcome(self, request: Settlement, told: TaskOutcome) -> None:
         """A client's report: it has its number among the records, and is no request to an engine."""
         now = self._monotonic()
-        record = self._record(request, NOTHING, now, "completed", 200, sequence=self._next_sequence())
+        record = self._record(request, NOTHING, now, self._next_sequence())
         self._records.append(msgspec.structs.replace(record, task_outcome=told))
 
     def ttfts_ms(self) -> list[float]:
@@ -137,10 +144,11 @@ class Meter:
         request: Settlement,
         used: Used,
         now: float,
-        outcome: Outcome,
-        status: int,
-        error_code: str = "",
         sequence: int = 0,
+        *,
+        outcome: Outcome = "completed",
+        status: int = 200,
+        error_code: str = "",
     ) -> UsageRecord:
         """`sequence` comes with the writing."""
         self.identify(request)

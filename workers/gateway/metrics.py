@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from workers.contracts.usage import UsageRecord
+from workers.gateway.limits.figures import LimitFigures
 
 # Buckets as OpenTelemetry's GenAI conventions advise them; times in milliseconds, as records have them.
 TTFT_MS = (1, 5, 10, 20, 40, 60, 80, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
@@ -75,6 +76,13 @@ class Series(Struct, eq=False, kw_only=True):
 _OUTCOME_SLOTS = {outcome: number * _STATUS_GROUPS for number, outcome in enumerate(OUTCOMES)}
 
 
+class SpanCounts(Struct):
+    """`dropped`: no collector took them, or too many waited for one."""
+
+    sent: int = 0
+    dropped: int = 0
+
+
 class RequestMetrics:
     """`in_flight` is (running, waiting) by model, as of the last second. Series are bounded: the rest share one."""
 
@@ -82,6 +90,8 @@ class RequestMetrics:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
         self.refused_unrecorded: dict[str, int] = {}
+        self.limits = LimitFigures()
+        self.spans = SpanCounts()
 
     def observe(self, record: UsageRecord) -> None:
         key = (record.public_model, record.service_class, record.path)

@@ -6,7 +6,8 @@ from hashlib import blake2b
 BLOCK_BYTES = 512
 # 512 KiB of prompt; what comes after hardly ever makes the difference between two endpoints.
 MAX_BLOCKS = 1024
-MIN_BYTES = 2 * BLOCK_BYTES
+# Of a shorter prompt the cache saves less time than a detour costs.
+MIN_BYTES = 4 * BLOCK_BYTES
 
 
 def number_blocks(text: Sequence[bytes], seed: bytes) -> tuple[int, ...]:

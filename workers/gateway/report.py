@@ -1,6 +1,7 @@
 """What telemetry says of a gateway."""
 
 from workers.contracts.telemetry import GatewayReport
+from workers.gateway.beliefs import build_scheduler_report
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.metering import Meter
@@ -15,6 +16,7 @@ def build_report(
     meter: Meter,
     snapshot_error: str,
     spool_error: str,
+    now: float,
 ) -> GatewayReport:
     ttfts_ms = meter.ttfts_ms()
     class_names = directory.class_names if directory is not None else {}
@@ -38,6 +40,7 @@ def build_report(
         ttft_ms_p95=percentile(ttfts_ms, 0.95),
         endpoints_up=sum(not endpoint.is_draining for endpoint in endpoints),
         endpoints_total=len(endpoints),
+        scheduler=build_scheduler_report(driver, now),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts import layout
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
 from workers.contracts.salvage import salvage_all
@@ -23,14 +24,18 @@ from workers.gateway import errors
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
+from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.journal import Journal
+from workers.gateway.limits.admission import Limits
+from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
+from workers.gateway.tracing.assembly import Tracing, TracingConfig
 from workers.gateway.turns import Turn
 from workers.gateway.watching import EngineWatcher
 from workers.scheduling.interface import SchedulerConfig
@@ -47,7 +52,9 @@ SCHEDULER_TICK_S = 0.25
 class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
-    `batches` is where files and batches are kept; without it there are none.
+    `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are kept;
+    without it there are none. Without `tracing` no spans are made.
+    `valkey_url` is where gateways share their limits; without it this one keeps its own.
     """
 
     host: str
@@ -56,11 +63,14 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     gateway_id: str
     node_id: str
     report_file: Path | None = None
+    valkey_url: str = ""
     batches: Path | None = None
+    tracing: TracingConfig | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
     stall_s: float = 60.0
     engine_silence_s: float = 300.0
+    engine_stall_s: float = 15.0
     grace_s: float = 5.0
 
 
@@ -86,30 +96,38 @@ class GatewayService:
         self._spool = Spool(config.spool, self.boot_id, self._journal)
         self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
         self.metrics = RequestMetrics()
+        self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
+        self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
         self._meter = Meter(
             self._turn,
             origin=origin,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
-            observers=(self.metrics.observe, *observers),
+            observers=(self.metrics.observe, *self._trace_observers(), *observers),
+            settled=self._limits.settled,
         )
         self._driver = Driver(
-            Scheduler(SchedulerConfig()),
+            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
             time.monotonic,
             self._turn,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
         )
+        self._explainer = Explainer(time.monotonic, time.time)
+        self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
+            limits=self._limits,
             journal=self._journal,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self.metrics.limits = self._limits.figures
+        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.report = self._build_report()
 
@@ -120,6 +138,7 @@ class GatewayService:
         self._watch_files()
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
+        limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
             self._config.host,
@@ -133,9 +152,12 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(limits_link.run()),
         ]
         if self._batches is not None:
             self._batches.start()
+        if self._tracing is not None:
+            self._tracing.exporter.start()
         await stop.wait()
         server.close()
         if self._batches is not None:
@@ -147,10 +169,18 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        await limits_link.close()
         self._turn.end()
         self._each_second()
         self._spool.close()
         self._journal.close()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.exporter.stop)
+
+    def explain(self, request_id: str) -> RequestDecision | None:
+        """What is remembered of it: why it went where it went."""
+        trail = self._driver.trails.find(request_id)
+        return self._explainer.explain(trail) if trail is not None else None
 
     # -- periodic work
 
@@ -176,6 +206,7 @@ class GatewayService:
         if snapshot is None:
             return
         self._surface.directory = Directory(snapshot, self._surface.directory)
+        self._limits.adopt(snapshot.limits)
         self._offer_endpoints()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
@@ -191,8 +222,12 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
+            if news is not None:
+                path = self._config.report_file.with_name(layout.DECISIONS_FILE)
+                layout.write_whole(path, msgspec.json.encode(news), is_durable=False)
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -214,6 +249,18 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    def _trace_observers(self) -> list[Callable[[UsageRecord], None]]:
+        return [self._tracing.tracer.observe] if self._tracing is not None else []
+
+    def _build_tracing(self, config: TracingConfig, randomness: random.Random) -> Tracing:
+        return Tracing(
+            config,
+            self.metrics.spans,
+            gateway_id=self._config.gateway_id,
+            monotonic=time.monotonic,
+            random_bits=randomness.getrandbits,
+        )
 
     def _build_batches(self, directory: Path, randomness: random.Random) -> Batches:
         return Batches(
@@ -237,6 +284,7 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            now=time.monotonic(),
         )
 
     # -- stopping
@@ -245,6 +293,7 @@ class GatewayService:
         self._surface.stop_reason = errors.shutting_down()
         for connection in list(self._connections):
             connection.close_when_idle()
+        self._limits.stop()
         for exchange in list(self._surface.exchanges):
             if exchange.is_waiting:
                 exchange.give_up(errors.shutting_down())

@@ -14,6 +14,7 @@ from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Route, Version
 from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway import errors
+from workers.gateway.applying import Candidate
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
 from workers.gateway.directory import Directory, Grant
@@ -24,17 +25,23 @@ from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.server import ClientConnection, HttpRequest
 from workers.gateway.terms import Caller, Terms, read_terms
+from workers.gateway.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
 _MAX_REQUEST_ID = 128
+_RATE_HEADERS = [
+    f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
+]
+_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", *_RATE_HEADERS]).encode()
 
 
 class Asked(Struct, frozen=True, eq=False):
@@ -77,6 +84,7 @@ class Surface:
         *,
         driver: Driver,
         meter: Meter,
+        limits: Limits,
         journal: Journal,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
@@ -85,11 +93,13 @@ class Surface:
     ) -> None:
         self.driver = driver
         self.meter = meter
+        self.limits = limits
         self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
+        self.tracer: Tracer | None = None
         self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
         self._unix_time = unix_time
         self._randomness = randomness
@@ -181,6 +191,8 @@ class Surface:
         settlement = self._open_settlement(request, grant, noted)
         if errand is not None:
             self._mark(settlement, errand)
+        if self.tracer is not None:
+            self._begin_trace(self.tracer, settlement, noted)
         own_headers = [*path.api.answer_headers(settlement.request_id), *extra_headers]
         try:
             if self.stop_reason is not None:
@@ -194,7 +206,14 @@ class Surface:
             client.respond(error.status, path.api.error_headers(error) + own_headers, path.api.error_body(error))
             return
         exchange = Exchange(self, client, question=question, settlement=settlement, own_headers=own_headers)
-        exchange.begin(terms)
+        rules = self.limits.rules.get(settlement.tenant_id)
+        if rules is None:
+            exchange.begin(terms)
+            return
+        candidate = Candidate(
+            client, self.meter, exchange, path, settlement, terms, own_headers, question.peek.output_limit
+        )
+        client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
 
     def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
@@ -223,7 +242,7 @@ class Surface:
             request=asked.request,
             path=asked.path,
             request_id=settlement.request_id,
-            trace_parent=trace_parent(asked.noted, settlement.request_id, self._randomness.getrandbits),
+            trace_parent=self._trace_parent(asked, settlement),
             peek=found,
             public_model=found.model,
             served_name=version.served_name,
@@ -244,6 +263,17 @@ class Surface:
         settlement.price = price_for(version, asked.grant.tenant)
         return directory, version
 
+    def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
+        self.meter.identify(settlement)
+        given = trace_parent(noted, settlement.request_id, self._randomness.getrandbits)
+        is_new = given != noted.get(b"traceparent")
+        tracer.begin(settlement.record_id, given, is_new=is_new, arrived_at=settlement.arrived_at)
+
+    def _trace_parent(self, asked: Asked, settlement: Settlement) -> bytes:
+        if self.tracer is not None:
+            return self.tracer.parent_for_engine(settlement.record_id)
+        return trace_parent(asked.noted, settlement.request_id, self._randomness.getrandbits)
+
     def _open_settlement(self, request: HttpRequest, grant: Grant, noted: dict[bytes, bytes]) -> Settlement:
         return Settlement(
             request_id=self._request_id(noted.get(b"x-request-id", b"")),
@@ -256,6 +286,7 @@ class Surface:
         )
 
     def _mark(self, settlement: Settlement, errand: Errand) -> None:
+        self.meter.identify(settlement)
         settlement.tags = errand.tags
         settlement.record_id = errand.record_id
         settlement.is_kept = True
@@ -269,19 +300,21 @@ class Surface:
 
     # -- what we answer ourselves
 
+    def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
+        require_method(request, "GET")
+        body = self._models(grant, request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
+        client.respond(200, [(b"content-type", b"application/json"), *headers], body)
+
     def _take_outcome(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
         """Kept in the spool, as usage is: so it is taken with the control plane down, and never without a spool."""
+        if request.path != OUTCOMES:
+            raise errors.path_unknown(request.path.decode("utf-8", "replace"))
         require_method(request, "POST")
         if self.stop_reason is not None:
             raise self.stop_reason
         told = read_outcome(request.body)
         self.meter.note_outcome(self._open_settlement(request, grant, note_headers(request.head.headers)), told)
         client.respond(200, [(b"content-type", b"application/json"), *headers], outcome_body(told))
-
-    def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
-        require_method(request, "GET")
-        body = self._models(grant, request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
-        client.respond(200, [(b"content-type", b"application/json"), *headers], body)
 
     def _models(self, grant: Grant, name: str) -> bytes:
         directory = self.directory
@@ -297,7 +330,7 @@ class Surface:
         origin = request.header(b"origin")
         if not origin or self.directory is None or origin not in self.directory.cors_origins:
             return []
-        exposed = (b"access-control-expose-headers", b"x-request-id, retry-after, server-timing")
+        exposed = (b"access-control-expose-headers", _EXPOSED_HEADERS)
         return [(b"access-control-allow-origin", origin), (b"vary", b"Origin"), exposed]
 
 

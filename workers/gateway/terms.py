@@ -12,9 +12,9 @@ from workers.gateway.bodies import Peek
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.estimates import prompt_text
-from workers.gateway.labels import DEADLINE, FAIRNESS, OBJECTIVE, TERMS_HEADERS
+from workers.gateway.labels import DEADLINE, FAIRNESS, OBJECTIVE, SLO_TPOT, SLO_TTFT, TERMS_HEADERS
 from workers.gateway.numbers import read_number
-from workers.gateway.prefixes import MIN_BYTES, number_blocks
+from workers.gateway.prefixes import BLOCK_BYTES, MIN_BYTES, number_blocks
 from workers.gateway.workflows import read_workflow
 from workers.scheduling.interface import Request
 from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
@@ -38,7 +38,7 @@ class Caller(Struct, frozen=True, eq=False):
 
 
 class Terms(Struct, eq=False):
-    """`text_bytes` is the size of a prompt that is text alone, and else 0: by those the bytes of a token are learned."""
+    """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned."""
 
     request: Request
     tenant: TenantPolicy
@@ -62,16 +62,16 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         arrived_at=caller.arrived_at,
         prompt_tokens=prompt.tokens,
         predicted_output_tokens=_expected_output(driver, caller, found, prompt.tokens),
+        ttft_slo_s=grant.ttft_slo_s,
+        tpot_slo_s=grant.tpot_slo_s,
         tenant_weight=grant.tenant.weight,
     )
-    if driver.is_paced(version_id):
-        request.ttft_slo_s, request.tpot_slo_s = grant.ttft_slo_s, grant.tpot_slo_s
     if found.service_tier is not None:
         _apply_tier(request, found.service_tier, caller.directory.lowest_rank)
-    if driver.has_choice(version_id) and body_bytes >= MIN_BYTES:
+    if text and driver.has_choice(version_id) and body_bytes >= MIN_BYTES:
         seed = f"{caller.version.served_name}\0{found.cache_salt or ''}".encode()
         request.prefix_blocks = number_blocks(text, seed)
-        request.block_tokens = driver.estimates.block_tokens(version_id)
+        request.block_tokens = max(1, round(BLOCK_BYTES * prompt.tokens / sum(map(len, text))))
     terms = Terms(
         request,
         grant.tenant,
@@ -113,6 +113,8 @@ def _apply_headers(terms: Terms, driver: Driver, caller: Caller) -> None:
         _apply_objective(request, caller.directory.find_rank(noted[OBJECTIVE].decode("utf-8", "replace")))
     if DEADLINE in noted:
         request.deadline_at = caller.arrived_at + read_number(noted, DEADLINE, MAX_DEADLINE_MS) / 1000
+    request.ttft_slo_s = _loosened(request.ttft_slo_s, noted, SLO_TTFT)
+    request.tpot_slo_s = _loosened(request.tpot_slo_s, noted, SLO_TPOT)
     asked = read_workflow(noted)
     if asked is not None:
         driver.workflows.join(request, asked)
@@ -123,3 +125,11 @@ def _apply_objective(request: Request, rank: int | None) -> None:
     """The name of a class that is not above the tenant's own; any other name is a label and nothing more."""
     if rank is not None and rank > request.rank:
         request.rank = rank
+
+
+def _loosened(limit_s: float | None, noted: Noted, name: bytes) -> float | None:
+    """A client may ask for less than it is promised; asking for more would be a way past its neighbours."""
+    if name not in noted:
+        return limit_s
+    asked_s = read_number(noted, name, MAX_DEADLINE_MS) / 1000
+    return None if limit_s is None else max(limit_s, asked_s)

@@ -36,7 +36,7 @@ class Trail(Struct, eq=False):
 
 
 class Trails:
-    """The newest MAX_TRAILS requests by the id that their clients know, and those that have ended since the last look."""
+    """The newest MAX_TRAILS requests by the id that clients know, and those that have ended since the last look."""
 
     def __init__(self) -> None:
         self._by_label: OrderedDict[str, Trail] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Reads what engines say of themselves, and notices those that have requests and make no progress."""
+"""Reads what engines say of themselves: the scheduler takes it for what it is worth, and for how old it is."""
 
 import asyncio
 import logging
@@ -21,23 +21,13 @@ LOOK_EACH_S = 0.1
 BUSY_EACH_S = 0.25
 IDLE_EACH_S = 2.0
 ANSWER_WITHIN_S = 1.0
-# Without any sign of work while it has requests. Of an unknown engine, a CPU mostly, one step may take long.
-STALL_S = 10.0
-UNKNOWN_STALL_S = 60.0
-# An engine that is let in again and stalls again is kept out twice as long, up to this.
-MAX_STALL_S = 240.0
 _OK = 200
 
 
 class Watch(Struct, eq=False):
-    """Of one engine. `moved_at` is when a count of its own last changed, `let_in_at` when a stalled one may try again."""
-
     engine: Engine
     pool: EnginePool
     asked_at: float = 0.0
-    moved_at: float = 0.0
-    let_in_at: float = 0.0
-    stalls: int = 0
     asking: asyncio.Task[None] | None = None
 
 
@@ -60,20 +50,18 @@ class EngineWatcher:
 
     def look(self) -> None:
         now = self._monotonic()
-        self._follow(self._driver.engines, now)
-        heard_at = self._driver.heard_at()
+        self._follow(self._driver.engines)
+        running = self._driver.count_running()
         for watch in self._watches.values():
-            endpoint_id = watch.engine.endpoint.endpoint_id
-            each_s = BUSY_EACH_S if endpoint_id in heard_at else IDLE_EACH_S
+            each_s = BUSY_EACH_S if running[watch.engine.endpoint.endpoint_id] else IDLE_EACH_S
             if watch.asking is None and now - watch.asked_at >= each_s:
                 watch.asked_at = now
                 watch.asking = asyncio.create_task(self._ask(watch))
-            self._judge(watch, max(heard_at.get(endpoint_id, now), watch.moved_at), now)
 
     def close(self) -> None:
-        self._follow([], self._monotonic())
+        self._follow([])
 
-    def _follow(self, engines: list[Engine], now: float) -> None:
+    def _follow(self, engines: list[Engine]) -> None:
         known = {id(engine): engine for engine in engines}
         for gone in [key for key in self._watches if key not in known]:
             watch = self._watches.pop(gone)
@@ -82,21 +70,7 @@ class EngineWatcher:
                 watch.asking.cancel()
         for key, engine in known.items():
             if key not in self._watches:
-                self._watches[key] = Watch(engine, EnginePool(engine.endpoint.base_url, self._turn), moved_at=now)
-
-    def _judge(self, watch: Watch, progress_at: float, now: float) -> None:
-        engine = watch.engine
-        if engine.is_stalled:
-            if now >= watch.let_in_at:
-                watch.moved_at = now
-                self._driver.resumed(engine)
-        elif now - progress_at >= (STALL_S if engine.profile is not None else UNKNOWN_STALL_S):
-            watch.stalls += 1
-            watch.let_in_at = now + min(MAX_STALL_S, STALL_S * 2.0**watch.stalls)
-            logger.warning("engine %s makes no progress", engine.endpoint.endpoint_id)
-            self._driver.stalled(engine)
-        elif watch.moved_at > watch.let_in_at:
-            watch.stalls = 0
+                self._watches[key] = Watch(engine, EnginePool(engine.endpoint.base_url, self._turn))
 
     async def _ask(self, watch: Watch) -> None:
         asked_at = self._monotonic()
@@ -108,8 +82,6 @@ class EngineWatcher:
         finally:
             watch.asking = None
         reading = read_metrics(watch.engine.endpoint.engine, body.decode(errors="replace"))
-        if reading != watch.engine.reading:
-            watch.moved_at = self._monotonic()
         self._driver.reported(watch.engine, reading, asked_at)
 
 

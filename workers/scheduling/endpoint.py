@@ -156,7 +156,7 @@ class EndpointModel:
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
         report = self._report
-        if report is None or now - report.taken_at > REPORT_MAX_AGE_S:
+        if report is None or report.kv_usage is None or now - report.taken_at > REPORT_MAX_AGE_S:
             return self.kv_tokens
         return report.kv_usage * self.kv_capacity + self._sent_since_report
 

@@ -8,6 +8,7 @@ from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
+from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
@@ -36,7 +37,7 @@ class Fleet:
         self._opening: list[tuple[float, int, int]] = []
         self._running = 0
         self._backlog_at = -inf
-        self._backlog_s = 0.0
+        self._backlog: Backlog | None = None
         self.considered: list[Verdict] = []
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
@@ -62,12 +63,12 @@ class Fleet:
     def is_speed_known(self) -> bool:
         return all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
 
-    def backlog_s(self, now: float) -> float:
-        """Prefill that the engines have still to do, summed over the fleet."""
-        if now - self._backlog_at > BACKLOG_AGE_S:
+    def backlog(self, now: float) -> Backlog:
+        """At most BACKLOG_AGE_S old, unless something was sent since."""
+        if now - self._backlog_at > BACKLOG_AGE_S or self._backlog is None:
             self._backlog_at = now
-            self._backlog_s = sum(max(0.0, endpoint.prefill_until - now) for endpoint in self.endpoints.values())
-        return self._backlog_s
+            self._backlog = Backlog(self.endpoints.values(), now)
+        return self._backlog
 
     # open endpoints
 
@@ -144,7 +145,7 @@ class Fleet:
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
         self._running += 1
-        self._backlog_s += ticket.prefill_s
+        self._backlog = None
         self._pause_for_pace(ticket, endpoint)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens

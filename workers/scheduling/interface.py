@@ -77,7 +77,7 @@ class Request(Struct, kw_only=True, eq=False):
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity.
+    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity, None where it is not told.
 
     `steps_total` and `tokens_total` are counters that grow with every step while the engine works, such as vLLM's
     iteration_tokens_total_count and the sum of its token counters; None where it has none. They tell an engine that
@@ -87,7 +87,7 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     taken_at: float
     running: int
     waiting: int
-    kv_usage: float
+    kv_usage: float | None
     steps_total: float | None = None
     tokens_total: float | None = None
 

@@ -107,7 +107,7 @@ class Pool:
 
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
-        for ticket in self.plan.advance(self.fleet.backlog_s(now), now):
+        for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
         self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
@@ -139,7 +139,7 @@ class Pool:
 
     def retry_after_s(self, now: float) -> int:
         """Seconds until more would be taken, as far as can be told; at least 1."""
-        wait_s = self.plan.retry_after_s(self.fleet.backlog_s(now))
+        wait_s = self.plan.retry_after_s(self.fleet.backlog(now))
         return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
 
     def explain(self, ticket: Ticket, outcome: str, waited_as: State, now: float, reason: str = "") -> None:
@@ -167,7 +167,7 @@ class Pool:
         self.plan.arrive(ticket, now)
         if ticket.state is State.KEPT:
             self._queue.push(ticket)
-        self.plan.relieve(self.fleet.backlog_s(now), now)
+        self.plan.relieve(self.fleet.backlog(now), now)
 
     def _fair_weight(self, ticket: Ticket) -> float:
         request = ticket.request

@@ -76,6 +76,8 @@ def check(experiment: Experiment, folder: Path | None = None) -> None:
     """Raises ExperimentError for what could not be run."""
     if not experiment.policies:
         raise ExperimentError("Choose at least one policy.")
+    for policy in experiment.policies:
+        _check_policy(policy)
     if not 1 <= experiment.replicas <= MAX_REPLICAS:
         raise ExperimentError(f"Choose between 1 and {MAX_REPLICAS} replicas.")
     for name in ("load", "speed", "ttft_slo_s", "tpot_slo_s"):
@@ -83,10 +85,14 @@ def check(experiment: Experiment, folder: Path | None = None) -> None:
             raise ExperimentError(f"{name} must be more than 0.")
     if experiment.engine not in list_engines(folder):
         raise ExperimentError(f"There are no costs of an engine {experiment.engine!r}.")
-    for policy in experiment.policies:
-        _check_policy(policy)
+    _check_trace(experiment, folder)
+
+
+def _check_trace(experiment: Experiment, folder: Path | None) -> None:
     if experiment.trace == RECORDS and not experiment.requests:
         raise ExperimentError("There are no usage records to replay.")
+    if experiment.trace in WORKLOADS and experiment.trace not in list_traces(folder):
+        raise ExperimentError("The public traces are not installed; TOKENYARD_TRACES names their folder.")
     if experiment.trace not in {RECORDS, *WORKLOADS} and _path_of(experiment.trace, folder) is None:
         raise ExperimentError(f"There is no trace {experiment.trace!r}.")
 
@@ -111,7 +117,9 @@ def _play(lab: Lab, experiment: Experiment, policy: str, replicas: int) -> Summa
     core = lab.core(policy, workload, experiment.seed)
     outcome = lab.play(workload, core, ReplayConfig(), fleet=replicas)
     usd_per_hour = experiment.usd_per_gpu_hour * _accelerators(workload.engine)
-    return summarise(policy, workload, outcome.jobs, outcome.ended_at, replicas, usd_per_hour)
+    return summarise(
+        policy, workload, outcome.jobs, ended_at=outcome.ended_at, fleet=replicas, usd_per_hour=usd_per_hour
+    )
 
 
 def _workload(lab: Lab, experiment: Experiment) -> Workload:

@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 
+from workers.engines.costs import load_profiles
 from workers.scheduling.endpoint import EndpointSpec
 from workers.scheduling.interface import Command, Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
@@ -33,8 +34,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def load_costs(folder: Path) -> dict[str, StepCost]:
-    content = json.loads((folder.parent / "engines" / "engine_costs.json").read_bytes())
-    return msgspec.convert(content["configs"], type=dict[str, StepCost])
+    """Those that lie beside the traces, or else those that engines are started with."""
+    file = folder.parent / "engines" / "engine_costs.json"
+    if not file.is_file():
+        return load_profiles()
+    return msgspec.convert(json.loads(file.read_bytes())["configs"], type=dict[str, StepCost])
 
 
 def jobs_of(workload: Workload) -> list[Job]:

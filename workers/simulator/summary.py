@@ -44,7 +44,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def summarise(
-    policy: str, workload: Workload, jobs: list[Job], ended_at: float, fleet: int, usd_per_hour: float
+    policy: str, workload: Workload, jobs: list[Job], *, ended_at: float, fleet: int, usd_per_hour: float
 ) -> Summary:
     asked = [job for job in jobs if job.is_refused or job.endpoint]
     good = good_jobs(workload, asked)

@@ -59,6 +59,10 @@ def _bytes(value: float) -> Measure:
     return Measure(f"{value:,.0f}", "bytes")
 
 
+def _hours(seconds: float | Decimal) -> Measure:
+    return Measure(_three_digits(float(seconds) / 3600), "h", f"{seconds:,.6f} s")
+
+
 def _seconds(value: float) -> Measure:
     return Measure(_three_digits(value), "s")
 
@@ -69,9 +73,10 @@ FORMATS: dict[str, Callable[[Any], Measure]] = {
     "requests": lambda value: _count(value, "requests"),
     "ms": _milliseconds,
     "s": _seconds,
+    "hours": _hours,
     "usd": _dollars,
     "bytes": _bytes,
-    "ratio": lambda value: Measure(_three_digits(value * 100), "%"),
+    "ratio": lambda value: Measure(_three_digits(float(value) * 100), "%"),
     "requests_per_s": lambda value: Measure(_three_digits(value), "req/s"),
     "tokens_per_s": lambda value: Measure(_three_digits(value), "tok/s"),
     "celsius": lambda value: Measure(f"{value:.0f}", "°C"),

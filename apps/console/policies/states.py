@@ -1,19 +1,22 @@
 """What each word for a state means to somebody who looks: ok, warning, breach or unknown. Pure."""
 
 LEVELS = {
-    "ok": ("ready", "online", "active", "completed"),
+    "ok": ("ready", "online", "active", "completed", "serving"),
     "warning": (
         "joining",
         "pending",
         "starting",
         "warming",
         "draining",
+        "paused",
+        "probed",
+        "loading",
         "degraded",
         "client_left",
         "refused",
         "rejected",
     ),
-    "breach": ("failed", "offline"),
+    "breach": ("failed", "offline", "suspended", "stalled"),
 }
 _LEVEL_OF_WORD = {word: level for level, words in LEVELS.items() for word in words}
 

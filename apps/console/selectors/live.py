@@ -18,7 +18,7 @@ from apps.routing.models import Route
 from apps.routing.selectors.routes import list_routes
 from apps.routing.selectors.status import SnapshotStatus, get_snapshot_status
 from apps.telemetry.policies import NodeFrame, Overview, is_stale, overview_of
-from apps.telemetry.selectors import list_frames, list_recent_points, list_series
+from apps.telemetry.selectors.frames import list_frames, list_recent_points, list_series
 from workers.contracts.telemetry import ReplicaReport
 
 DOWN = {"failed", "unknown"}

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import now
 
+from apps.common.ids import read_uuid
 from apps.console.policies import measures
 from apps.console.policies.measures import UNKNOWN
 from apps.console.policies.states import level_of
@@ -147,6 +148,12 @@ def audit_words(action: str) -> str:
     subject, _, done = action.partition(".")
     what, _, verb = done.rpartition("_")
     return f"{verb} {what} of {subject}".replace("_", " ") if what else f"{verb} {subject}".replace("_", " ")
+
+
+@register.filter
+def named(names: dict[Any, str], identity: str) -> str:
+    """Of a mapping by id, as a UUID or as text; what has no name there goes by the beginning of its id."""
+    return names.get(identity) or names.get(read_uuid(identity)) or identity[:8]
 
 
 @register.filter

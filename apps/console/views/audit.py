@@ -1,29 +1,70 @@
 """Who changed what, when, from what to what."""
 
+from datetime import UTC, date, datetime, time
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from apps.audit.models import AuditEntry
-from apps.audit.selectors import page_of_entries
-from apps.console.access import ConsoleRequest, operators, page
+from apps.audit.selectors import AuditQuery, list_matching, page_of_entries
+from apps.common.csv_text import csv_lines
+from apps.common.errors import InvalidInputError
+from apps.console.access import ConsoleRequest, page
 from apps.console.rendering import render_page
 from apps.console.usage_query import read_id, read_text
+from apps.tenants.matrix import Permission
+from apps.tenants.selectors import audited_tenants, list_tenants
+
+CSV_ROWS = 10_000
 
 
-@page(operators)
+@page(Permission.SEE_AUDIT)
 @require_GET
 def audit(request: ConsoleRequest) -> HttpResponseBase:
-    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
-    entries, has_more = page_of_entries(search=search, before=before)
+    asked, before = _asked(request), read_id(request.GET, "before")
+    entries, has_more = page_of_entries(asked, before=before)
     context = {
         "rows": [{"entry": entry, "changes": _changes_of(entry)} for entry in entries],
         "next": entries[-1].pk if has_more else None,
         "is_first_page": before is None,
-        "search": search,
+        "asked": asked,
+        "tenant_id": read_id(request.GET, "tenant"),
+        "tenants": list_tenants(actor=request.actor),
     }
     return render_page(request, "audit.html", context)
+
+
+@page(Permission.SEE_AUDIT)
+@require_GET
+def audit_csv(request: ConsoleRequest) -> HttpResponseBase:
+    """What the page's filters leave, the newest first."""
+    header = ["at", "actor_name", "action", "subject_type", "subject_id", "subject_name", "tenant_id"]
+    rows = list_matching(_asked(request)).values_list(*header)[:CSV_ROWS]
+    answer = StreamingHttpResponse(csv_lines(header, rows), content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = 'attachment; filename="audit.csv"'
+    return answer
+
+
+def _asked(request: ConsoleRequest) -> AuditQuery:
+    tenant_id = read_id(request.GET, "tenant")
+    return AuditQuery(
+        tenant_ids=audited_tenants(actor=request.actor, tenant_id=tenant_id),
+        actor_id=read_id(request.GET, "actor"),
+        action=read_text(request.GET, "action"),
+        since=_day(request, "since"),
+        until=_day(request, "until"),
+        search=read_text(request.GET, "q"),
+    )
+
+
+def _day(request: ConsoleRequest, name: str) -> datetime | None:
+    """The start of a day, UTC; the form gives none, or one that exists."""
+    text = read_text(request.GET, name)
+    try:
+        return datetime.combine(date.fromisoformat(text), time(), UTC) if text else None
+    except ValueError as error:
+        raise InvalidInputError(f"{name} is not a date", fields={name: "is not a date"}) from error
 
 
 def _changes_of(entry: AuditEntry) -> list[dict[str, Any]]:

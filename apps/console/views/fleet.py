@@ -16,7 +16,7 @@ from apps.console.rendering import render_page
 from apps.console.selectors.live import read_frame
 from apps.deployments.selectors import list_replicas
 from apps.fleet.selectors import get_node, list_nodes
-from apps.fleet.services import set_cordon
+from apps.fleet.services.nodes import set_cordon
 
 
 @page(operators)

@@ -12,15 +12,15 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.console.access import ConsoleRequest, page, require
-from apps.console.forms import KeyForm
+from apps.console.forms import KeyForm, RotateForm
 from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import attempt, render_page
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.models import APIKey, Tenant
-from apps.tenants.selectors import get_key, get_tenant, list_keys
-from apps.tenants.services import create_key, revoke_key
+from apps.tenants.selectors import get_key, get_tenant, list_children, list_keys
+from apps.tenants.services import create_key, revoke_key, rotate_key
 
 GENERATE = "generate"
 
@@ -29,19 +29,9 @@ GENERATE = "generate"
 @require_http_methods(["GET", "POST"])
 def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
-    require(policies.may_see_keys(request.actor, tenant.pk))
-    models = [name for name, _ in list_public_models()]
-    form = KeyForm(request.POST or None, models=models)
+    form = KeyForm(request.POST or None, models=_model_names())
     created = _create(request, tenant, form) if request.method == "POST" else None
-    context = {
-        "tenant": tenant,
-        "form": form if created is None else KeyForm(models=models),
-        "created": created,
-        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
-        "may_create": policies.may_create_key(request.actor, tenant.pk),
-        "api": _create_call(tenant),
-    }
-    return render_page(request, "keys.html", context)
+    return _render_keys(request, tenant, created=created, form=form if created is None else None)
 
 
 @page(Permission.CREATE_KEYS)
@@ -54,23 +44,61 @@ def key_revoke(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
     return redirect("console:keys", key.tenant_id)
 
 
+@page(Permission.CREATE_KEYS)
+@require_POST
+def key_rotate(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
+    key = get_key(actor=request.actor, key_id=key_id)
+    require(policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id))
+    form = RotateForm(request.POST)
+    made = attempt(form, lambda: rotate_key(actor=request.actor, key=key, now=now(), **form.cleaned_data))
+    if made is None:
+        messages.error(request, " ".join(message for errors in form.errors.values() for message in errors))
+        return redirect("console:keys", key.tenant_id)
+    return _render_keys(request, key.tenant, created=_shown_once(*made))
+
+
+def _render_keys(
+    request: ConsoleRequest, tenant: Tenant, *, created: dict[str, Any] | None, form: KeyForm | None = None
+) -> HttpResponseBase:
+    children = list_children(actor=request.actor, tenant_id=tenant.pk)
+    context = {
+        "tenant": tenant,
+        "form": form or KeyForm(models=_model_names()),
+        "created": created,
+        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
+        "children": children,
+        "may_create": policies.may_create_key(request.actor, tenant.pk) and not children,
+        "api": _create_call(tenant),
+    }
+    return render_page(request, "keys.html", context)
+
+
+def _model_names() -> list[str]:
+    return [name for name, _ in list_public_models()]
+
+
 def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str, Any] | None:
     require(policies.may_create_key(request.actor, tenant.pk))
     made = attempt(form, lambda: create_key(actor=request.actor, tenant=tenant, **_values_of(request, form, now())))
     if made is None:
         return None
-    key, text = made
+    return _shown_once(*made)
+
+
+def _shown_once(key: APIKey, text: str) -> dict[str, Any]:
     models = key.allowed_models or [name for name, task in list_public_models() if task == GENERATE]
     snippets = snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=models)
     return {"key": key, "text": text, "snippets": snippets}
 
 
 def _values_of(request: ConsoleRequest, form: KeyForm, moment: datetime) -> dict[str, Any]:
-    model, lifetime_s = form.cleaned_data["model"], form.cleaned_data["lifetime_s"]
+    lifetime_s = form.cleaned_data["lifetime_s"]
     return {
         "name": form.cleaned_data["name"],
         "owner_id": request.actor.user_id,
-        "allowed_models": [model] if model else [],
+        "allowed_models": form.cleaned_data["models"],
+        "allowed_paths": form.cleaned_data["paths"],
+        "allowed_networks": form.cleaned_data["networks"],
         "expires_at": moment + timedelta(seconds=lifetime_s) if lifetime_s else None,
         "now": moment,
     }
@@ -84,4 +112,5 @@ def _create_call(tenant: Tenant) -> str:
 def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
     word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
     may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
-    return {"key": key, "state": word, "may_revoke": may_revoke}
+    rotate_form = RotateForm(auto_id=f"rotate_{key.pk}_%s")
+    return {"key": key, "state": word, "may_revoke": may_revoke, "rotate_form": rotate_form}

@@ -9,14 +9,16 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_GET
 
 from apps.console.access import ConsoleRequest, page
+from apps.console.policies.decisions import Panel, endpoint_ids_of, panel_of
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
 from apps.console.usage_query import read_id, read_text, read_usage_query
-from apps.deployments.selectors import name_deployments
+from apps.deployments.selectors import name_deployments, name_replicas
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
 from apps.routing.selectors.routes import list_public_models
+from apps.telemetry.selectors.decisions import find_decision
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys, name_tenants, name_users
@@ -75,7 +77,18 @@ def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
 def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
     found = get_record(actor=request.actor, record_id=record_id)
     phases = phases_of(queue_ms=found.queue_ms, ttft_ms=found.ttft_ms, total_ms=found.total_ms)
-    return render_page(request, "record.html", {**_named([found])[0], "phases": phases})
+    context = {**_named([found])[0], "phases": phases, "decision": _decision_on(request, found)}
+    return render_page(request, "record.html", context)
+
+
+def _decision_on(request: ConsoleRequest, found: UsageRecord) -> Panel | None:
+    """Where engines stand is the operators' business."""
+    if found.tenant_id is None:
+        return None
+    decision = find_decision(tenant_id=found.tenant_id, request_id=found.request_id, arrived_at=found.arrived_at)
+    if decision is None:
+        return None
+    return panel_of(decision, name_replicas(endpoint_ids_of(decision)) if request.actor.is_operator else {})
 
 
 def _named(records: list[UsageRecord]) -> list[dict[str, Any]]:

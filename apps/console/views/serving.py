@@ -21,7 +21,7 @@ from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import get_deployment, list_deployment_events, list_deployments, list_replicas
-from apps.deployments.services import scale_deployment
+from apps.deployments.services.deployments import scale_deployment
 from apps.registry.selectors import list_versions
 from apps.routing.selectors.routes import list_routes
 from apps.usage.policies.pricing import ListPrice, usd_from_pico

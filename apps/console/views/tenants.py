@@ -12,7 +12,6 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.audit.selectors import list_entries
-from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
 from apps.console.policies.periods import period_for, zone_named
@@ -26,8 +25,8 @@ from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import count_usable_keys, get_member, get_tenant, list_keys, list_members, list_tenants
-from apps.tenants.services import invite_member, remove_member
+from apps.tenants.selectors import count_usable_keys, get_tenant, list_keys, list_members, list_tenants
+from apps.tenants.services import invite_member
 from apps.usage.selectors.reports import UsageTotals, report_usage, scope_for
 
 EVENTS_SHOWN = 3
@@ -74,7 +73,7 @@ def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "tenant_policy.html", context)
 
 
-@page(Permission.MANAGE_MEMBERS)
+@page(Permission.MANAGE_MEMBERS, is_dangerous=True)
 @require_POST
 def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
@@ -85,20 +84,6 @@ def member_add(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         messages.success(request, f"{member.user} is now a member of {tenant.name}.")
         return redirect("console:tenant", tenant.pk)
     return _render_tenant(request, tenant, form=form)
-
-
-@page(Permission.MANAGE_MEMBERS)
-@require_POST
-def member_remove(request: ConsoleRequest, tenant_id: UUID, membership_id: UUID) -> HttpResponseBase:
-    member = get_member(actor=request.actor, tenant_id=tenant_id, membership_id=membership_id)
-    require(policies.may_manage_members(request.actor, tenant_id))
-    try:
-        remove_member(actor=request.actor, membership=member, now=now())
-    except DomainError as error:
-        messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
-    else:
-        messages.success(request, f"{member.user} is no longer a member; the member's keys are revoked.")
-    return redirect("console:tenant", tenant_id)
 
 
 def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | None = None) -> HttpResponseBase:

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 from django.db import Error as DatabaseError
 from django.utils import timezone
+from msgspec import structs
 
 from apps.fleet.models import Node
 from apps.fleet.selectors import find_node_by_token
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.hub import LinkHub
 from apps.routing.consumers.session import LinkState, Newest
-from apps.routing.consumers.writes import ingest, write_hello, write_news
+from apps.routing.consumers.writes import ingest, write_decisions, write_hello, write_news
 from apps.routing.services.snapshots import snapshot_key
 from workers.contracts import link as frames
 from workers.contracts.signing import public_key_text
@@ -107,10 +108,13 @@ class AgentLink:
     async def _telemetry_came(self, frame: frames.Telemetry) -> None:
         now = timezone.now()
         news = self._state.telemetry_came(frame.body, now)
-        self._hub.telemetry_came(self.node_id, frame.body, now.timestamp())
+        body, decisions = structs.replace(frame.body, decisions=[]), frame.body.decisions
+        self._hub.telemetry_came(self.node_id, body, now.timestamp())
         await self.push(self._hub.newest_for(self.node_id))
         if not await write_news(self.node_id, news, now):
             self._state.forget_written()
+        if decisions:
+            await write_decisions(self.node_id, decisions, now)
 
     def _usage_came(self, batch: Batch) -> None:
         """In work beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""

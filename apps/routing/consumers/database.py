@@ -7,6 +7,8 @@ from typing import ParamSpec, TypeVar
 
 from django.db import close_old_connections
 
+from apps.common.rows import every_tenant
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -17,7 +19,8 @@ async def in_database_thread(call: Callable[P, R], /, *args: P.args, **kwargs: P
     def run() -> R:
         close_old_connections()
         try:
-            return call(*args, **kwargs)
+            with every_tenant():  # agents' links and operators' live pages are no single tenant's
+                return call(*args, **kwargs)
         finally:
             close_old_connections()
 

@@ -19,7 +19,7 @@ from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import Newest
 from apps.routing.selectors.status import get_newest_envelope
 from apps.telemetry.policies import NodeFrame, overview_of, rates_between
-from apps.telemetry.services import store_frames
+from apps.telemetry.services.frames import store_frames
 from workers.contracts.telemetry import NodeTelemetry
 
 log = logging.getLogger(__name__)

@@ -11,12 +11,13 @@ from uuid import UUID
 
 import msgspec
 
-from apps.fleet.policies import is_worth_writing
+from apps.fleet.policies.silence import is_worth_writing
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import DesiredPush, SnapshotPush
 from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
 
 RETRY_S = 2.0
+FOREIGN_STEP_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,10 @@ class LinkState:
         self.seen_at, self._replicas, self._gateway, self._accelerators = None, (), None, ()
 
     def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:
-        stored = [(r.replica_id, r.state, r.detail, r.spec_hash, r.restarts) for r in telemetry.replicas]
+        stored = [
+            (r.replica_id, r.state, r.detail, r.spec_hash, r.restarts, r.has_given_up, r.memory_bytes)
+            for r in telemetry.replicas
+        ]
         is_new, self._replicas = stored != self._replicas, stored
         return telemetry.replicas if is_new else None
 
@@ -90,9 +94,16 @@ class LinkState:
         return report if is_new else None
 
     def _new_accelerators(self, telemetry: NodeTelemetry) -> list[AcceleratorReport] | None:
-        stored = [(a.kind, a.index, a.name, a.memory_total_bytes) for a in telemetry.accelerators]
+        stored = [_stored_facts(report) for report in telemetry.accelerators]
         is_new, self._accelerators = stored != self._accelerators, stored
         return telemetry.accelerators if is_new else None
+
+
+def _stored_facts(report: AcceleratorReport) -> tuple[object, ...]:
+    """Foreign memory in steps, so that its trembling is not written each second."""
+    foreign = None if report.foreign_bytes is None else -(-report.foreign_bytes // FOREIGN_STEP_BYTES)
+    facts = (report.kind, report.index, report.key, report.name, report.profile, report.memory_total_bytes)
+    return *facts, report.island, report.numa, report.driver_version, report.problem, foreign
 
 
 def _is_due(newest: int, held: int | None, pushed: tuple[int, float], now_s: float) -> bool:

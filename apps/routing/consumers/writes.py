@@ -1,19 +1,21 @@
 """What a link writes to Postgres. A database that is away makes them fail softly: the agent's next frame repeats."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 from django.db import Error as DatabaseError
 
-from apps.deployments.services import record_replica_reports
-from apps.fleet.services import record_accelerators, record_hello, record_seen
+from apps.deployments.services.replicas import record_replica_reports
+from apps.fleet.services.nodes import record_accelerators, record_hello, record_seen
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
+from apps.telemetry.services.decisions import record_decisions
 from apps.usage.services.ingest import IngestCounts, ingest_records
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.link import Hello, LooseUsageBatch, UsageBatch
 from workers.contracts.usage import UsageRecord
 
@@ -53,6 +55,11 @@ def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callab
         accelerators = news.accelerators
         writes.append(lambda: record_accelerators(node_id=node_id, reports=accelerators))
     return writes
+
+
+async def write_decisions(node_id: UUID, decisions: Sequence[RequestDecision], now: datetime) -> None:
+    """Those that cannot be written are lost: they explain, and nothing is counted by them."""
+    await _softly(lambda: record_decisions(node_id=node_id, decisions=decisions, now=now))
 
 
 async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: datetime) -> IngestCounts | None:

@@ -14,9 +14,9 @@ from django.db import transaction
 from apps.common.actors import SYSTEM
 from apps.common.credentials import sha256_of
 from apps.deployments.models import Deployment
-from apps.deployments.services import create_deployment
+from apps.deployments.services.deployments import create_deployment
 from apps.fleet.models import Node
-from apps.fleet.services import join_node, reissue_agent_token
+from apps.fleet.services.nodes import join_node, reissue_agent_token
 from apps.quotas.models import ServiceClass, SLOProfile
 from apps.quotas.services import create_service_class, create_slo_profile, open_tenant
 from apps.registry.models import Model, ModelVersion
@@ -145,6 +145,7 @@ def _seed_tenant(run: _Run, row: demo.DemoClass) -> Tenant:
 
 def _seed_logins(run: _Run, tenants: list[Tenant]) -> list[DemoLogin]:
     logins = [
+        _seed_login(run, username="admin", role="platform_admin"),
         _seed_login(run, username="operator", role="operator"),
         _seed_login(run, username="finance", role="finance"),
     ]
@@ -165,6 +166,7 @@ def _seed_login(run: _Run, *, username: str, role: str, tenant: str = "") -> Dem
             actor=SYSTEM,
             username=username,
             password=password,
+            is_platform_admin=role == "platform_admin",
             is_operator=role == "operator",
             is_finance=role == "finance",
             now=run.now,

@@ -11,6 +11,7 @@ from apps.common import live
 from apps.common.services import lead
 from apps.common.valkey import wake_links_on_commit
 from apps.deployments.models import Deployment
+from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
@@ -80,6 +81,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         versions=_versions(now),
         routes=[_route_of(route) for route in list_routes().order_by("public_name")],
         cors_origins=origins_of(settings.WEB_URL),
+        limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
     )
 

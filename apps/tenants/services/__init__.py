@@ -1,6 +1,6 @@
 """Writes of people, tenants, members, keys and tokens. Each leaves an audit entry in its own transaction."""
 
-from apps.tenants.services.invitations import accept_invitation, invite, revoke_invitation
+from apps.tenants.services.invitations import accept_invitation, invite, join_by_invitation, revoke_invitation
 from apps.tenants.services.keys import (
     PUBLISH,
     create_key,
@@ -30,6 +30,7 @@ __all__ = [
     "forget_expired_playground_keys",
     "invite",
     "invite_member",
+    "join_by_invitation",
     "mint_playground_key",
     "remove_member",
     "remove_service_account",

@@ -12,6 +12,7 @@ from apps.common.saving import save_checked
 from apps.tenants.models import Invitation, Membership, Tenant, User
 from apps.tenants.selectors import find_invitation
 from apps.tenants.services.members import add_member
+from apps.tenants.services.people import create_user
 
 LIFETIME = timedelta(days=7)
 
@@ -51,6 +52,20 @@ def accept_invitation(*, actor: Actor, token: str, user: User, now: datetime) ->
     invitation.accepted_at = now
     invitation.save(update_fields=["accepted_at"])
     return add_member(actor=actor, tenant=invitation.tenant, user=user, role=invitation.role, now=now)
+
+
+@transaction.atomic
+def join_by_invitation(*, token: str, username: str, password: str, now: datetime) -> Membership:
+    """A new user with the address that was invited, which is not repeated where somebody has it already."""
+    found = find_invitation(text=token, now=now)
+    if found is None:
+        raise NotFoundError("this invitation is used, withdrawn or too old")
+    is_taken = User.objects.filter(email__iexact=found.email).exists()
+    actor = Actor(user_id=None, name=username)
+    user = create_user(
+        actor=actor, username=username, password=password, email="" if is_taken else found.email, now=now
+    )
+    return accept_invitation(actor=actor, token=token, user=user, now=now)
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ from django.db import transaction
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import ConflictError
+from apps.common.rows import see_also
 from apps.common.saving import save_checked
 from apps.tenants.models import APIKey, Tenant
 from apps.tenants.policies import LEVELS
@@ -15,6 +16,7 @@ def create_tenant(*, actor: Actor, name: str, now: datetime, parent: Tenant | No
     """An organisation, or what is below `parent`."""
     level = 0 if parent is None else _level_below(parent, now)
     tenant = Tenant(name=name, parent=parent, level=level, created_at=now)
+    see_also(tenant.pk)
     save_checked(tenant)
     after = {"parent": parent.full_name} if parent else {}
     record_change(actor=actor, action="tenant.created", subject=tenant, now=now, tenant_id=tenant.pk, after=after)

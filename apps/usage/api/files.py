@@ -7,13 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 
 from apps.common.csv_text import csv_lines
 from apps.usage.policies.tables import Column, Kind, Table
 
 CHUNK_ROWS = 2000
 _GROUP_ROWS = 50_000
+_PART_BYTES = 256 * 1024
 _TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
     "integer": pa.int64(),
@@ -31,14 +32,22 @@ def csv_answer(name: str, header: Sequence[str], rows: Iterable[Any]) -> Streami
     return answer
 
 
-def parquet_answer(name: str, table: Table) -> FileResponse:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the answer closes it
+def parquet_answer(name: str, table: Table) -> StreamingHttpResponse:
+    answer = StreamingHttpResponse(_parquet_parts(table), content_type="application/vnd.apache.parquet")
+    answer["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+def _parquet_parts(table: Table) -> Iterator[bytes]:
+    """Through a file on disk: however large the table, memory holds one group of rows."""
     schema = pa.schema([pa.field(column.name, _TYPES[column.kind]) for column in table.columns])
-    with pq.ParquetWriter(file, schema) as writer:
-        for rows in _chunks(table.rows()):
-            writer.write_table(_arrow(rows, table.columns, schema))
-    file.seek(0)
-    return FileResponse(file, as_attachment=True, filename=name, content_type="application/vnd.apache.parquet")
+    with tempfile.TemporaryFile() as file:
+        with pq.ParquetWriter(file, schema) as writer:
+            for rows in _chunks(table.rows()):
+                writer.write_table(_arrow(rows, table.columns, schema))
+        file.seek(0)
+        while part := file.read(_PART_BYTES):
+            yield part
 
 
 def _chunks(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

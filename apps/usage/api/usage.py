@@ -1,6 +1,6 @@
 from typing import Any
 
-from django.http import FileResponse, StreamingHttpResponse
+from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -62,7 +62,7 @@ class RecordsParquetView(UsageView):
         parameters=[serializers.UsageQuerySerializer],
         responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request) -> FileResponse:
+    def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.UsageQuerySerializer, request.query_params)
         return parquet_answer("usage-records.parquet", records_table(scope=self.scope(query)))
 
@@ -96,7 +96,7 @@ class ReportParquetView(UsageView):
         parameters=[serializers.ReportQuerySerializer],
         responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request) -> FileResponse:
+    def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
         table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
         return parquet_answer("usage-report.parquet", table)

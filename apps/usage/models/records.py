@@ -12,10 +12,10 @@ class UsageRecord(models.Model):
     Partitioned by day of `arrived_at`. Ids are plain values, not foreign keys: what was used outlives what it was used
     with. None stands for a part of the path that the request never reached.
 
-    `cost_usd` is by the price book at `arrived_at`, `gateway_cost_usd` what the gateway counted at the time. An
-    unpriced record costs nothing yet: no price was in force, and it is priced once there is one. `wasted_usd` is what
-    its wasted tokens would have cost; nobody pays it. `rerating` is the number of the re-rating that priced it last, 0
-    for the book when it came.
+    `cost_usd` is by the price book at `arrived_at`, `list_usd` the same before discounts, `gateway_cost_usd` what the
+    gateway counted at the time. An unpriced record costs nothing yet: no price was in force, and it is priced once
+    there is one. `wasted_usd` is what its wasted tokens would have cost; nobody pays it. `rerating` is the number of
+    the re-rating that priced it last, 0 for the book when it came.
     """
 
     pk = models.CompositePrimaryKey("record_id", "arrived_at")
@@ -52,6 +52,7 @@ class UsageRecord(models.Model):
     total_ms = models.FloatField()
     engine_ms = models.FloatField(null=True)
     cost_usd = models.DecimalField(max_digits=24, decimal_places=12)
+    list_usd = models.DecimalField(max_digits=24, decimal_places=12, db_default=0)
     gateway_cost_usd = models.DecimalField(max_digits=24, decimal_places=12, db_default=0)
     wasted_usd = models.DecimalField(max_digits=24, decimal_places=12, db_default=0)
     is_unpriced = models.BooleanField(db_default=False)

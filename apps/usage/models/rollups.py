@@ -22,6 +22,7 @@ class UsageSums(models.Model):
     reasoning_tokens = models.BigIntegerField()
     wasted_tokens = models.BigIntegerField()
     unpriced_count = models.BigIntegerField()
+    list_usd = models.DecimalField(max_digits=30, decimal_places=12, db_default=0)
     cost_usd = models.DecimalField(max_digits=30, decimal_places=12)
     wasted_usd = models.DecimalField(max_digits=30, decimal_places=12)
 

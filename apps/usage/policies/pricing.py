@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
-from workers.contracts.pricing import BATCH_CLASS, cost_pico_usd, discounted
+from msgspec import structs
+
+from workers.contracts.pricing import BATCH_CLASS, WHOLE_E8, charged, cost_pico_usd, discounted
 from workers.contracts.snapshot import Price
 
 T = TypeVar("T")
@@ -90,9 +92,10 @@ class Priced(Protocol):
 
 @dataclass(frozen=True)
 class Rating:
-    """`is_mismatch`: the gateway counted something else."""
+    """`list_pico_usd` is before discounts. `is_mismatch`: the gateway counted something else."""
 
     cost_pico_usd: int
+    list_pico_usd: int
     wasted_pico_usd: int = 0
     is_unpriced: bool = False
     is_mismatch: bool = False
@@ -100,19 +103,19 @@ class Rating:
 
 def rate(used: Priced, price: Price | None, gateway_pico_usd: int) -> Rating:
     """By the book; without a price what the gateway counted, and if that is nothing, too, the record is unpriced."""
+    is_served = used.usage_source != "none"
     if price is None:
-        return Rating(gateway_pico_usd, is_unpriced=used.usage_source != "none" and gateway_pico_usd == 0)
-    cost = cost_pico_usd(
-        price,
+        return Rating(gateway_pico_usd, gateway_pico_usd, is_unpriced=is_served and gateway_pico_usd == 0)
+    listed = cost_pico_usd(
+        structs.replace(price, charged_e8=WHOLE_E8),
         input_tokens=used.input_tokens,
         cached_input_tokens=used.cached_input_tokens,
         output_tokens=used.output_tokens,
-        is_served=used.usage_source != "none",
+        is_served=is_served,
     )
-    wasted = cost_pico_usd(
-        price, input_tokens=0, cached_input_tokens=0, output_tokens=used.wasted_tokens, is_served=False
-    )
-    return Rating(cost, wasted, is_mismatch=cost != gateway_pico_usd)
+    cost = charged(listed, price)
+    wasted = charged(used.wasted_tokens * price.output_pico_usd, price)
+    return Rating(cost, listed, wasted, is_mismatch=cost != gateway_pico_usd)
 
 
 def usd_from_pico(pico_usd: int) -> Decimal:

@@ -13,7 +13,7 @@ from apps.common.errors import InvalidInputError, NotAllowedError
 from apps.registry.selectors import name_versions
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenant_ids_under, name_keys, name_tenants, name_users
-from apps.usage.selectors.sums import TIMES, Sums, UsageScope, no_sums, sums_by
+from apps.usage.selectors.sums import TIMES, Sums, UsageScope, sums_by
 
 MAX_ROWS = 20_000
 MAX_DAYS = 400
@@ -42,6 +42,7 @@ class UsageTotals:
     output_tokens: int = 0
     reasoning_tokens: int = 0
     wasted_tokens: int = 0
+    list_usd: Decimal = field(default_factory=Decimal)
     cost_usd: Decimal = field(default_factory=Decimal)
     wasted_usd: Decimal = field(default_factory=Decimal)
 
@@ -101,18 +102,22 @@ def report_usage(*, scope: UsageScope, group_by: Sequence[str], zone: ZoneInfo) 
     )
     if len(found) > MAX_ROWS:
         raise InvalidInputError(f"more than {MAX_ROWS} rows: group by less or shorten the range")
-    return _rows_of(found, named, times)
+    return _rows_of(found, named, times, zone)
 
 
 def sum_usage(*, scope: UsageScope) -> UsageTotals:
     found = sums_by(scope=scope, columns=[], time=None, zone=_UTC)
-    return UsageTotals(**(no_sums() | next(iter(found.values()))))
+    return UsageTotals(**next(iter(found.values())))
 
 
-def _rows_of(found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str]) -> list[UsageRow]:
+def _rows_of(found: dict[tuple[Any, ...], Sums], named: list[str], times: list[str], zone: ZoneInfo) -> list[UsageRow]:
     names = {group: name_values(group, {key[place] for key in found}) for place, group in enumerate(named, start=1)}
     ordered = sorted(found, key=lambda key: [(value is not None, str(value)) for value in key])
-    return [_row_of(key, found[key], named, names, times) for key in ordered]
+    return [_row_of((_local(key[0], zone), *key[1:]), found[key], named, names, times) for key in ordered]
+
+
+def _local(moment: Any, zone: ZoneInfo) -> Any:
+    return moment.astimezone(zone) if isinstance(moment, datetime) else moment
 
 
 def name_values(group: str, values: set[Any]) -> dict[Any, str]:
@@ -131,5 +136,5 @@ def _row_of(
         **dict.fromkeys(times, moment),
         ids={group: str(value or "") for group, value in by_group.items()},
         names={group: names[group].get(value, str(value or "")) for group, value in by_group.items()},
-        **(no_sums() | sums),
+        **sums,
     )

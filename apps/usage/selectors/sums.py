@@ -21,6 +21,7 @@ ADDED = (
     "output_tokens",
     "reasoning_tokens",
     "wasted_tokens",
+    "list_usd",
     "cost_usd",
     "wasted_usd",
 )
@@ -63,12 +64,12 @@ class _Part:
 
 
 def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone: ZoneInfo) -> dict[Key, Sums]:
-    """By (moment or None, value of each column). Hours are instants, days and months dates; all of `zone`."""
+    """By (moment or None, value of each column). Hours are instants in UTC, days and months dates; all of `zone`."""
     found: dict[Key, Sums] = {}
     for part in _parts_of(scope, columns):
         for row in _grouped(part, columns, time, zone):
             key = (_moment(row.get("moment"), time, zone), *(row[column] for column in columns))
-            _add(found.setdefault(key, dict.fromkeys(SUMS, 0)), row)
+            _add(found.setdefault(key, no_sums()), row)
     return found
 
 
@@ -115,10 +116,9 @@ def _moment_sql(at: str, time: str, zone: ZoneInfo) -> Any:
 
 
 def _moment(value: Any, time: str | None, zone: ZoneInfo) -> date | datetime | None:
-    """An hour that the clocks repeat stays two: it is told apart by its instant."""
+    """An hour is its first instant in UTC: two that the clocks repeat would be equal in local time."""
     if time == "hour":
-        local = value.astimezone(zone)
-        return (value - timedelta(minutes=local.minute)).astimezone(zone)
+        return value - timedelta(minutes=value.astimezone(zone).minute)
     if time == "month":
         return date(value.year, value.month, 1)
     return value

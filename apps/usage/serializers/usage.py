@@ -15,7 +15,8 @@ RECORD_FIELDS = (
     "key_id", "end_user", "workflow_id", "path", "public_model", "version_id", "deployment_id", "replica_id", "node_id",
     "service_class", "is_stream", "status", "outcome", "error_code", "usage_source", "input_tokens",
     "cached_input_tokens", "output_tokens", "reasoning_tokens", "wasted_tokens", "queue_ms", "ttft_ms", "total_ms",
-    "engine_ms", "cost_usd", "gateway_cost_usd", "wasted_usd", "is_unpriced", "is_cost_mismatch", "rerating",
+    "engine_ms", "cost_usd", "list_usd",
+    "gateway_cost_usd", "wasted_usd", "is_unpriced", "is_cost_mismatch", "rerating",
     "attempts", "tags",
 )  # fmt: skip
 
@@ -96,6 +97,7 @@ class UsageTotalsSerializer(serializers.Serializer[Any]):
     output_tokens = serializers.IntegerField()
     reasoning_tokens = serializers.IntegerField()
     wasted_tokens = serializers.IntegerField()
+    list_usd = serializers.DecimalField(max_digits=30, decimal_places=12)
     cost_usd = serializers.DecimalField(max_digits=30, decimal_places=12)
     wasted_usd = serializers.DecimalField(max_digits=30, decimal_places=12)
 

@@ -22,14 +22,15 @@ Place = tuple[datetime, UUID]
 _CHANGE = f"""
 WITH incoming AS (
     SELECT * FROM jsonb_to_recordset(%s::jsonb) AS rows(
-        record_id uuid, arrived_at timestamptz, cost_usd numeric, wasted_usd numeric, is_unpriced boolean,
-        is_cost_mismatch boolean, rerating integer, cost_change numeric, wasted_change numeric, unpriced_change integer)
+        record_id uuid, arrived_at timestamptz, cost_usd numeric, list_usd numeric, wasted_usd numeric,
+        is_unpriced boolean, is_cost_mismatch boolean, rerating integer,
+        cost_change numeric, list_change numeric, wasted_change numeric, unpriced_change integer)
 ), changed AS (
     UPDATE usage_record AS record SET
-        cost_usd = incoming.cost_usd, wasted_usd = incoming.wasted_usd, is_unpriced = incoming.is_unpriced,
-        is_cost_mismatch = incoming.is_cost_mismatch, rerating = incoming.rerating
+        cost_usd = incoming.cost_usd, list_usd = incoming.list_usd, wasted_usd = incoming.wasted_usd,
+        is_unpriced = incoming.is_unpriced, is_cost_mismatch = incoming.is_cost_mismatch, rerating = incoming.rerating
     FROM incoming WHERE record.record_id = incoming.record_id AND record.arrived_at = incoming.arrived_at
-    RETURNING record.*, incoming.cost_change, incoming.wasted_change, incoming.unpriced_change
+    RETURNING record.*, incoming.cost_change, incoming.list_change, incoming.wasted_change, incoming.unpriced_change
 ), {added_to_rollups("changed", OF_CHANGES)}
 SELECT count(*) FROM changed
 """  # noqa: S608 - made of constants
@@ -48,9 +49,7 @@ class Rated:
 
     @property
     def is_changed(self) -> bool:
-        record, rating = self.record, self.rating
-        was = (self.before_pico_usd, pico_from_usd(record.wasted_usd), record.is_unpriced, record.is_cost_mismatch)
-        return was != (rating.cost_pico_usd, rating.wasted_pico_usd, rating.is_unpriced, rating.is_mismatch)
+        return _as_it_is(self.record) != self.rating
 
 
 def rate_stored(record: UsageRecord, book: Book) -> Rated:
@@ -64,9 +63,8 @@ def rate_stored(record: UsageRecord, book: Book) -> Rated:
 
 
 def _as_it_is(record: UsageRecord) -> Rating:
-    return Rating(
-        pico_from_usd(record.cost_usd), pico_from_usd(record.wasted_usd), record.is_unpriced, record.is_cost_mismatch
-    )
+    amounts = (record.cost_usd, record.list_usd, record.wasted_usd)
+    return Rating(*map(pico_from_usd, amounts), record.is_unpriced, record.is_cost_mismatch)
 
 
 def write_ratings(rated: Sequence[Rated], *, rerating: int) -> None:
@@ -83,11 +81,13 @@ def _row_of(rated: Rated, rerating: int) -> dict[str, Any]:
         "record_id": str(record.record_id),
         "arrived_at": record.arrived_at.isoformat(),
         "cost_usd": _text(usd_from_pico(rating.cost_pico_usd)),
+        "list_usd": _text(usd_from_pico(rating.list_pico_usd)),
         "wasted_usd": _text(usd_from_pico(rating.wasted_pico_usd)),
         "is_unpriced": rating.is_unpriced,
         "is_cost_mismatch": rating.is_mismatch,
         "rerating": rerating,
         "cost_change": _text(usd_from_pico(rating.cost_pico_usd) - record.cost_usd),
+        "list_change": _text(usd_from_pico(rating.list_pico_usd) - record.list_usd),
         "wasted_change": _text(usd_from_pico(rating.wasted_pico_usd) - record.wasted_usd),
         "unpriced_change": rating.is_unpriced - record.is_unpriced,
     }

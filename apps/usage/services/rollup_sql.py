@@ -11,6 +11,7 @@ SUMS = (
     "reasoning_tokens",
     "wasted_tokens",
     "unpriced_count",
+    "list_usd",
     "cost_usd",
     "wasted_usd",
 )
@@ -24,6 +25,7 @@ OF_RECORDS = {
 OF_CHANGES = {
     **dict.fromkeys(SUMS, "0"),
     "unpriced_count": "sum(unpriced_change)",
+    "list_usd": "sum(list_change)",
     "cost_usd": "sum(cost_change)",
     "wasted_usd": "sum(wasted_change)",
 }

@@ -46,6 +46,7 @@ _COLUMNS = {
     "total_ms": "double precision",
     "engine_ms": "double precision",
     "cost_usd": "numeric",
+    "list_usd": "numeric",
     "gateway_cost_usd": "numeric",
     "wasted_usd": "numeric",
     "is_unpriced": "boolean",
@@ -68,7 +69,7 @@ TEXT_LIMITS = {
 }
 _MAX_TAG_NAME, _MAX_TAG_VALUE = 64, 512
 _MADE_HERE = {
-    "arrived_at", "received_at", "replica_id", "cost_usd", "gateway_cost_usd", "wasted_usd", "is_unpriced",
+    "arrived_at", "received_at", "replica_id", "cost_usd", "list_usd", "gateway_cost_usd", "wasted_usd", "is_unpriced",
     "is_cost_mismatch", "tags",
 }  # fmt: skip
 _AS_THEY_CAME = [name for name in _COLUMNS if name not in {*_MADE_HERE, *OPTIONAL_IDS, *TEXT_LIMITS}]
@@ -98,7 +99,7 @@ def store_rows(records: Sequence[UsageRecord], *, book: Book, now: datetime) -> 
 
 def rate_record(record: UsageRecord, book: Book) -> Rating:
     if not record.version_id:
-        return Rating(record.cost_pico_usd)
+        return Rating(record.cost_pico_usd, record.cost_pico_usd)
     tenant_id = UUID(record.tenant_id) if record.tenant_id else None
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
     price = book.price(UUID(record.version_id), tenant_id, record.service_class, arrived_at)
@@ -112,6 +113,7 @@ def _row_of(record: UsageRecord, book: Book, received_at: str) -> dict[str, Any]
         "received_at": received_at,
         "replica_id": record.endpoint_id or None,
         "cost_usd": _usd(rating.cost_pico_usd),
+        "list_usd": _usd(rating.list_pico_usd),
         "gateway_cost_usd": _usd(record.cost_pico_usd),
         "wasted_usd": _usd(rating.wasted_pico_usd),
         "is_unpriced": rating.is_unpriced,

@@ -10,13 +10,13 @@ from websockets.exceptions import ConnectionClosed
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Replica
 from apps.fleet.models import Accelerator, Node
-from apps.fleet.services import join_node
-from apps.placement.services import reconcile
+from apps.fleet.services.nodes import join_node
+from apps.placement.services.loop import reconcile
 from apps.routing.models import GatewayState
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.routing.services.snapshots import publish_snapshot
-from apps.telemetry.selectors import get_frame, list_series
+from apps.telemetry.selectors.frames import get_frame, list_series
 from apps.usage.models import UsageRecord
 from tests.factories.domain import NOW, make_deployment, make_version
 from tests.factories.usage import make_record

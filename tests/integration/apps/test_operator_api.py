@@ -8,7 +8,7 @@ from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.common.valkey import blocking_client
 from apps.deployments.models import Replica
-from apps.placement.services import reconcile
+from apps.placement.services.loop import reconcile
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
 from tests.factories.domain import NOW, make_deployment, make_node, make_version

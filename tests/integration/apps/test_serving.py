@@ -12,10 +12,11 @@ from apps.common.actors import SYSTEM
 from apps.common.models import LeaderLease
 from apps.common.services import lead
 from apps.deployments.models import NodeDesired, Replica, ReplicaEvent
-from apps.deployments.services import record_replica_reports, scale_deployment
+from apps.deployments.services.deployments import scale_deployment
+from apps.deployments.services.replicas import record_replica_reports
 from apps.fleet.models import Node, NodeState
-from apps.fleet.services import mark_silent_nodes, set_cordon
-from apps.placement.services import reconcile
+from apps.fleet.services.nodes import mark_silent_nodes, set_cordon
+from apps.placement.services.loop import reconcile
 from apps.routing.models import SnapshotGeneration
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.gateways import record_gateway
@@ -108,7 +109,7 @@ def test_a_change_of_state_is_an_event_and_its_repetition_is_not():
     report(node, "warming", detail="loading weights")
     report(node, "warming", detail="loading weights")
     report(node, "ready")
-    assert list(ReplicaEvent.objects.values_list("state", flat=True)) == ["ready", "warming"]
+    assert list(ReplicaEvent.objects.values_list("state", flat=True)) == ["ready", "warming", "placed"]
 
 
 def test_a_node_may_not_report_on_the_replicas_of_another():
@@ -118,7 +119,7 @@ def test_a_node_may_not_report_on_the_replicas_of_another():
     turn()
     theirs = ReplicaReport(replica_id=str(Replica.objects.get().pk), state="failed")
     record_replica_reports(node_id=other.pk, reports=[theirs], now=NOW)
-    assert Replica.objects.get().state == "pending"
+    assert Replica.objects.get().state == "placed"
 
 
 def test_what_a_silent_node_runs_is_unknown_and_stays_where_it_is():

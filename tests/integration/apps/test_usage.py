@@ -14,7 +14,7 @@ from django.db import connection
 
 from apps.common.actors import SYSTEM
 from apps.tenants.services import create_key
-from apps.usage.models import QuarantinedRecord, UsageSlot, UsageRecord
+from apps.usage.models import QuarantinedRecord, UsageRecord, UsageSlot
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions

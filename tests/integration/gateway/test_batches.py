@@ -51,6 +51,7 @@ async def test_each_item_is_answered_once_and_recorded_once(tmp_path):
         assert one["error"] is None
         assert one["response"]["request_id"] == record.request_id
         assert one["response"]["body"]["usage"]["completion_tokens"] == record.output_tokens > 0
+        assert batch.created_at <= record.arrived_at + 1 < batch.completed_at + 2
         assert (record.tags["batch_id"], record.service_class, record.outcome) == (batch_id, "batch", "completed")
 
 

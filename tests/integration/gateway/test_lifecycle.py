@@ -137,7 +137,7 @@ async def test_connections_to_an_engine_are_kept(tmp_path):
     ):
         for is_stream in (False, True, False):
             await gateway.chat(stream=is_stream, max_tokens=2)
-        [running] = gateway.service._driver._engines.values()
+        [running] = gateway.service._driver.engines
         assert len(running.pool._idle) == 1
 
 

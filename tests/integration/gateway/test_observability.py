@@ -91,3 +91,18 @@ async def test_what_runs_and_what_waits_is_told_by_model(tmp_path):
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_the_admin_port_tells_why_a_request_went_where_it_went(tmp_path):
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        with gateway_process(tmp_path, engine.port) as gateway:
+            headers = authorised() | {"X-Request-Id": "a b/c", "X-Workflow-Id": "nightly"}
+            await call(gateway.port, "POST", CHAT, chat_body(stream=True), headers)
+            found = (await call(gateway.admin_port, "GET", "/decisions/a%20b%2Fc")).json()
+            unknown = await call(gateway.admin_port, "GET", "/decisions/nobody")
+            report = (await call(gateway.admin_port, "GET", "/report")).json()
+    assert [step["what"] for step in found["steps"]] == ["arrived", "sent", "first_token", "completed"]
+    assert (found["tenant_id"], found["workflow_id"], found["is_over"]) == ("gold", "nightly", True)
+    assert found["choices"][0]["endpoint_id"] == found["choices"][0]["considered"][0]["endpoint_id"] == "v1-0"
+    assert unknown.status == 404
+    assert [estimate["endpoint_id"] for estimate in report["scheduler"]["endpoints"]] == ["v1-0"]

@@ -22,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
 IMAGES_OF_OTHERS = {"postgres", "valkey"}
-CREDENTIALS = Credentials(database_password="d", valkey_password="v", secret_key="s", snapshot_key="k")
+CREDENTIALS = Credentials(
+    database_password="d", web_database_password="w", valkey_password="v", secret_key="s", snapshot_key="k"
+)
 VAR = Path("/var/lib/nowhere")
 SEED = Seed(node_id="n", agent_token="t", model="m", logins=[], tenants={})
 OURS = sorted(set(SERVICES) - IMAGES_OF_OTHERS)
@@ -61,6 +63,13 @@ def test_the_processes_have_the_options_of_the_local_stack():
     for name in ("web", "controller", "beat"):
         assert options(words(name)) == options(specs[name])
     assert options(words("gateway")) | {"--node-id", "--grace-s"} == options(specs["gateway"]) | {"--host"}
+
+
+def test_web_signs_in_to_the_database_as_the_role_that_owns_nothing():
+    web = SERVICES["web"]["environment"]["TOKENYARD_DATABASE_URL"]
+    assert web == SERVICES["migrate"]["environment"]["TOKENYARD_WEB_DATABASE_URL"]
+    assert web.startswith("postgresql://tokenyard_web:")
+    assert not SERVICES["controller"]["environment"]["TOKENYARD_DATABASE_URL"].startswith("postgresql://tokenyard_web")
 
 
 def options(command: list[str]) -> set[str]:

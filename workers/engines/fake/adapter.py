@@ -1,11 +1,8 @@
 """Starts fake engines."""
 
-from typing import Literal
-
-from msgspec import Struct
-
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import EngineShape
+from workers.contracts.engine_args import FakeSettings
 from workers.engines.costs import load_profiles
 from workers.engines.fake.options import DEFAULT_BATCHED_TOKENS, DEFAULT_BLOCK_TOKENS, DEFAULT_PROFILE
 from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
@@ -15,20 +12,6 @@ from workers.engines.trial import is_real_answer, trial_request
 from workers.engines.vllm.metrics import read_vllm_metrics
 
 _PROCESS_START_S = 30.0
-
-
-class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`."""
-
-    time_scale: float = 1.0
-    max_num_batched_tokens: int | None = None
-    num_gpu_blocks_override: int | None = None
-    mean_output_tokens: int | None = None
-    embedding_dimensions: int | None = None
-    load_time_s: float = 0.0
-    crash_after_tokens: int | None = None
-    error_rate: float | None = None
-    hang: Literal[True] | None = None
 
 
 class FakeAdapter:

@@ -253,19 +253,20 @@ def _read_generation(
     priority: str | None,
 ) -> GenerationCall:
     options = fields.nested("stream_options")
+    exact_tokens = fields.nested("vllm_xargs").integer("output_tokens")
     temperature = fields.number("temperature")
     n = fields.integer("n")
     call = GenerationCall(
         prompts=prompts,
         is_chat=is_chat,
         n=1 if n is None else n,
-        max_tokens=max_tokens,
+        max_tokens=max_tokens if exact_tokens is None else exact_tokens,
         min_tokens=fields.integer("min_tokens") or 0,
         temperature=1.0 if temperature is None else temperature,
         seed=fields.integer("seed"),
         stops=_read_stops(fields),
         keeps_stop=fields.flag("include_stop_str_in_output"),
-        ignores_eos=fields.flag("ignore_eos"),
+        ignores_eos=fields.flag("ignore_eos") or exact_tokens is not None,
         priority=_read_priority(fields, priority),
         is_stream=fields.flag("stream"),
         includes_usage=options.flag("include_usage"),

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from msgspec import Struct
-
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import EngineShape
+from workers.contracts.engine_args import LlamaCppSettings
 from workers.engines.environments.locate import (
     environment_path,
     is_complete,
@@ -30,13 +29,6 @@ _KV_BYTES_PER_TOKEN = 46_080
 _SMOLLM2 = "smollm2-135m-instruct"
 # What its authors recommend; at the library's 0.8 so small a model rambles.
 _SMOLLM2_SAMPLING = ["--temperature", "0.2", "--top-p", "0.9"]
-
-
-class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`slots` are requests at once; by default what the spec allows, up to 8."""
-
-    slots: int | None = None
-    threads: int = -1
 
 
 class LlamaCppAdapter:

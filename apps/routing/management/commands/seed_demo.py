@@ -7,6 +7,7 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from apps.common.rows import every_tenant
 from apps.registry.models import Engine
 from apps.routing.services.demo import DemoFile, seed_demo
 
@@ -19,7 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", type=Path, required=True, help="kept from run to run; mode 0600")
 
     def handle(self, *, engine: str, json: Path, **_: Any) -> None:
-        demo = seed_demo(engine=engine, known=_read(json), now=timezone.now())
+        with every_tenant():
+            demo = seed_demo(engine=engine, known=_read(json), now=timezone.now())
         _write(json, msgspec.json.format(msgspec.json.encode(demo)))
         self.stdout.write(f"the demo is seeded; its logins and keys are in {json}")
 

@@ -74,7 +74,7 @@ def test_a_key_is_shown_in_the_answer_to_its_creation_and_never_again(yard, open
 
 
 def test_a_key_belongs_to_whom_made_it_and_ends_when_said(yard, open_as):
-    open_as("owner").post(address("keys", yard), {"name": "laptop", "model": "demo-chat", "lifetime_s": "604800"})
+    open_as("owner").post(address("keys", yard), {"name": "laptop", "models": "demo-chat", "lifetime_s": "604800"})
     key = APIKey.objects.get(name="laptop")
     assert key.owner == yard.people.owner
     assert key.allowed_models == ["demo-chat"]
@@ -82,7 +82,7 @@ def test_a_key_belongs_to_whom_made_it_and_ends_when_said(yard, open_as):
 
 
 @pytest.mark.parametrize(
-    "form", [{"name": ""}, {"name": "x" * 500}, {"name": "a", "model": "no-such"}, {"name": "\x00"}]
+    "form", [{"name": ""}, {"name": "x" * 500}, {"name": "a", "models": "no-such"}, {"name": "\x00"}]
 )
 def test_a_key_that_cannot_be_is_explained_beside_the_field(form, yard, open_as):
     response = open_as("owner").post(address("keys", yard), {"model": "", "lifetime_s": ""} | form)

@@ -13,7 +13,7 @@ from apps.common.valkey import new_async_client
 from apps.console.consumers import CLOSE_FORBIDDEN, CLOSE_UNAUTHORISED
 from apps.console.selectors.live import read_frame
 from apps.telemetry.policies import NodeFrame
-from apps.telemetry.services import store_frames
+from apps.telemetry.services.frames import store_frames
 from controlplane.sockets import application_of
 from tests.factories.domain import make_people
 from tests.factories.yard import make_yard

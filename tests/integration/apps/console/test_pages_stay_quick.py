@@ -31,6 +31,15 @@ LISTS = (
     "usage",
     "requests",
     "audit",
+    "limits",
+    "tenant_limits",
+    "cost",
+    "outcomes",
+    "statements",
+    "exports",
+    "record_health",
+    "price_book",
+    "reratings",
     "palette",
 )
 

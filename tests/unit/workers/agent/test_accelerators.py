@@ -6,6 +6,7 @@ import pynvml
 import pytest
 
 from workers.agent.accelerators import Accelerators
+from workers.agent.nvml import NVMLGPUs
 
 pytestmark = pytest.mark.unit
 
@@ -16,14 +17,17 @@ def write_proc(directory, *, busy, idle):
     (directory / "cpuinfo").write_text("processor : 0\nmodel name : A Fast One\n")
 
 
-@pytest.fixture
-def no_gpus(monkeypatch):
-    monkeypatch.setattr("workers.agent.accelerators._open_gpus", list)
+class NoGPUs:
+    def read(self):
+        return []
+
+    def close(self):
+        pass
 
 
-def test_the_cpu_is_reported_with_its_use_since_the_last_sample(tmp_path, no_gpus):
+def test_the_cpu_is_reported_with_its_use_since_the_last_sample(tmp_path):
     write_proc(tmp_path, busy=100, idle=100)
-    accelerators = Accelerators(tmp_path)
+    accelerators = Accelerators(NoGPUs(), tmp_path)
     write_proc(tmp_path, busy=130, idle=110)
     [report] = accelerators.sample()
     assert (report.kind, report.name) == ("cpu", "A Fast One")
@@ -31,16 +35,16 @@ def test_the_cpu_is_reported_with_its_use_since_the_last_sample(tmp_path, no_gpu
     assert (report.memory_total_bytes, report.memory_used_bytes) == (1000 * 1024, 600 * 1024)
 
 
-def test_use_between_two_samples_at_once_is_unknown_not_zero(tmp_path, no_gpus):
+def test_use_between_two_samples_at_once_is_unknown_not_zero(tmp_path):
     write_proc(tmp_path, busy=100, idle=100)
-    [report] = Accelerators(tmp_path).sample()
+    [report] = Accelerators(NoGPUs(), tmp_path).sample()
     assert report.utilisation_ratio is None
 
 
-def test_what_memory_is_free_is_unknown_where_the_kernel_does_not_say(tmp_path, no_gpus):
+def test_what_memory_is_free_is_unknown_where_the_kernel_does_not_say(tmp_path):
     write_proc(tmp_path, busy=1, idle=1)
     (tmp_path / "meminfo").write_text("MemTotal: 1000 kB\n")
-    [report] = Accelerators(tmp_path).sample()
+    [report] = Accelerators(NoGPUs(), tmp_path).sample()
     assert report.memory_used_bytes is None
 
 
@@ -60,8 +64,10 @@ def test_a_gpu_is_reported_and_what_it_does_not_say_is_unknown(monkeypatch):
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, lambda *_, answer=answer: answer)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", unanswered)
-    accelerators = Accelerators()
+    for name in dir(pynvml):
+        if name.startswith(("nvmlDevice", "nvmlSystem")) and name not in answers:
+            monkeypatch.setattr(pynvml, name, unanswered)
+    accelerators = Accelerators(NVMLGPUs())
     [report] = accelerators.sample()
     assert accelerators.gpu_names == ["A Large One"]
     assert (report.kind, report.memory_total_bytes, report.memory_used_bytes) == ("gpu", 100, 40)

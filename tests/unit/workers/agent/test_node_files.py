@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.support.specs import replica_spec
 from workers.agent.node_files import NodeFiles, RefusedError
 from workers.contracts import layout
+from workers.contracts.decisions import DecisionFile, RequestDecision
 from workers.contracts.desired import DesiredState
 from workers.contracts.endpoints import Endpoint, EndpointList
 from workers.contracts.signing import public_key_text, sign
@@ -135,3 +136,36 @@ def test_no_gateway_report_or_half_of_one_is_unknown(tmp_path):
     assert files(tmp_path).read_gateway_report(now=0) is None
     (tmp_path / layout.GATEWAY_REPORT_FILE).write_text('{"gateway_id"')
     assert files(tmp_path).read_gateway_report(now=0) is None
+
+
+def decisions_of(*names):
+    return [
+        RequestDecision(
+            request_id=name, tenant_id="t", service_class="gold", version_id="v", arrived_at=1.0, is_over=True
+        )
+        for name in names
+    ]
+
+
+def test_decisions_are_taken_once(tmp_path):
+    held = files(tmp_path)
+    path = tmp_path / layout.DECISIONS_FILE
+    path.write_bytes(msgspec.json.encode(DecisionFile(boot_id="b", decisions=decisions_of("r1", "r2"))))
+    assert [decision.request_id for decision in held.take_decisions()] == ["r1", "r2"]
+    assert held.take_decisions() == []
+    path.write_bytes(msgspec.json.encode(DecisionFile(boot_id="b", first=1, decisions=decisions_of("r2", "r3"))))
+    assert [decision.request_id for decision in held.take_decisions()] == ["r3"]
+
+
+def test_a_gateway_that_has_restarted_counts_anew(tmp_path):
+    held = files(tmp_path)
+    path = tmp_path / layout.DECISIONS_FILE
+    for boot_id in ("b1", "b2"):
+        path.write_bytes(msgspec.json.encode(DecisionFile(boot_id=boot_id, decisions=decisions_of(boot_id))))
+        assert [decision.request_id for decision in held.take_decisions()] == [boot_id]
+
+
+def test_a_damaged_file_tells_of_nothing(tmp_path):
+    held = files(tmp_path)
+    (tmp_path / layout.DECISIONS_FILE).write_bytes(b"{")
+    assert held.take_decisions() == []

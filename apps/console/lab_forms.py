@@ -1,0 +1,65 @@
+"""The form of the policy lab."""
+
+from typing import Any, cast
+
+from django import forms
+
+from workers.simulator.experiments import MAX_REPLICAS, POLICIES, Experiment, list_engines, list_traces
+
+USAGE_RECORDS = "usage"
+
+
+class ExperimentForm(forms.Form):
+    """What is tried in the policy lab."""
+
+    trace = forms.ChoiceField(help_text="A recorded or public trace, or what was used on a past day.")
+    day = forms.DateField(
+        required=False, widget=forms.DateInput(attrs={"type": "date"}), help_text="Of the usage records, in UTC."
+    )
+    policies = forms.MultipleChoiceField(
+        choices=[(name, name) for name in POLICIES], initial=["tokenyard", "least-outstanding"],
+        widget=forms.CheckboxSelectMultiple,
+    )  # fmt: skip
+    replicas = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, initial=4)
+    engine = forms.ChoiceField(help_text="Model, GPU and tensor parallelism; its step times were measured.")
+    load = forms.FloatField(
+        min_value=0.01, max_value=100, initial=1.0, label="Load or speed",
+        help_text="W1 to W5: relative to capacity. Other traces: times as fast as recorded.",
+    )  # fmt: skip
+    duration_s = forms.FloatField(
+        min_value=1, max_value=86_400, initial=300, required=False, label="Duration", help_text="Empty: all of it."
+    )
+    ttft_slo_s = forms.FloatField(min_value=0.001, max_value=3600, initial=2.0, label="TTFT limit")
+    tpot_slo_ms = forms.FloatField(min_value=0.1, max_value=60_000, initial=150.0, label="TPOT limit")
+    in_slo_wanted = forms.FloatField(
+        min_value=0, max_value=1, initial=0.95, required=False, label="Replicas needed for",
+        help_text="The share of requests within their SLO to look for; empty or 0 does not look.",
+    )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        traces = [(USAGE_RECORDS, "Usage records of a day"), *((name, name) for name in list_traces())]
+        cast("forms.ChoiceField", self.fields["trace"]).choices = traces
+        cast("forms.ChoiceField", self.fields["engine"]).choices = [(name, name) for name in list_engines()]
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if values.get("trace") == USAGE_RECORDS and not values.get("day"):
+            self.add_error("day", "Choose a day.")
+        return values
+
+    def experiment(self) -> Experiment:
+        values = self.cleaned_data
+        trace = f"usage:{values['day'].isoformat()}" if values["trace"] == USAGE_RECORDS else values["trace"]
+        return Experiment(
+            trace=trace,
+            policies=tuple(values["policies"]),
+            replicas=values["replicas"],
+            engine=values["engine"],
+            load=values["load"],
+            speed=values["load"],
+            duration_s=values["duration_s"],
+            ttft_slo_s=values["ttft_slo_s"],
+            tpot_slo_s=values["tpot_slo_ms"] / 1000,
+            in_slo_wanted=values["in_slo_wanted"] or 0.0,
+        )

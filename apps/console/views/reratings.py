@@ -1,0 +1,83 @@
+"""Re-rating: what pricing a stretch of time anew would change for whom, and doing it."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.timezone import now
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from apps.audit.selectors import list_entries_of
+from apps.console.access import ConsoleRequest, page
+from apps.console.finance_forms import ReratingForm
+from apps.console.rendering import attempt, render_page
+from apps.tenants.matrix import Permission
+from apps.tenants.selectors import name_tenants
+from apps.usage.models import Rerating
+from apps.usage.policies.pricing import usd_from_pico
+from apps.usage.selectors.reratings import get_rerating, list_reratings
+from apps.usage.services.rerating import NOBODY, apply_rerating, cancel_rerating, start_rerating
+
+SHOWN = 100
+
+
+@page(Permission.SET_PRICES)
+@require_http_methods(["GET", "POST"])
+def reratings(request: ConsoleRequest) -> HttpResponseBase:
+    form = ReratingForm(request.POST or None)
+    started = attempt(form, lambda: _start(request, form))
+    if started is not None:
+        return redirect("console:rerating", started.pk)
+    return render_page(request, "reratings.html", {"form": form, "rows": list_reratings()[:SHOWN]})
+
+
+def _start(request: ConsoleRequest, form: ReratingForm) -> Rerating:
+    data, moment = form.cleaned_data, now()
+    return start_rerating(
+        actor=request.actor, start=data["start"], end=data["end"] or moment, reason=data["reason"], now=moment
+    )
+
+
+@page(Permission.SET_PRICES)
+@require_GET
+def rerating(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
+    found = get_rerating(rerating_id)
+    lines = _lines_of(found)
+    names = ("records", "changed", "before_usd", "after_usd", "change_usd")
+    context = {
+        "rerating": found,
+        "lines": lines,
+        "totals": {name: sum(line[name] for line in lines) for name in names} if lines else None,
+        "events": list_entries_of(subject_type="rerating", subject_id=str(found.pk)),
+    }
+    return render_page(request, "rerating.html", context)
+
+
+@page(Permission.SET_PRICES)
+@require_POST
+def rerating_apply(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
+    row = apply_rerating(actor=request.actor, rerating=get_rerating(rerating_id), now=now())
+    messages.success(request, f"Re-rating {row.number} is being applied.")
+    return redirect("console:rerating", row.pk)
+
+
+@page(Permission.SET_PRICES)
+@require_POST
+def rerating_cancel(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
+    row = cancel_rerating(actor=request.actor, rerating=get_rerating(rerating_id), now=now())
+    messages.success(request, f"Re-rating {row.number} is cancelled; nothing has changed.")
+    return redirect("console:rerating", row.pk)
+
+
+def _lines_of(found: Rerating) -> list[dict[str, Any]]:
+    """The greatest change first."""
+    names = name_tenants({UUID(tenant_id) for tenant_id in found.figures if tenant_id != NOBODY})
+    lines = []
+    for tenant_id, figures in found.figures.items():
+        before, after = (usd_from_pico(figures[f"{when}_pico_usd"]) for when in ("before", "after"))
+        name = names.get(UUID(tenant_id), tenant_id) if tenant_id != NOBODY else ""
+        line = {"tenant": name, "before_usd": before, "after_usd": after, "change_usd": after - before}
+        lines.append(line | {"records": figures["records"], "changed": figures["changed"]})
+    return sorted(lines, key=lambda line: -abs(line["change_usd"]))

@@ -1,0 +1,178 @@
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.db import transaction
+
+from apps.audit.services import record_change
+from apps.common.actors import SYSTEM, Actor
+from apps.common.credentials import AGENT_TOKEN, issue_credential
+from apps.common.errors import ConflictError, InvalidInputError
+from apps.common.saving import save_checked
+from apps.common.tasks_by_name import enqueue_on_commit
+from apps.fleet.models import Accelerator, Node, NodeState
+from apps.fleet.policies.gpus import model_of
+from apps.fleet.policies.labels import label_problem
+from apps.fleet.policies.silence import SILENT_AFTER, NodeSight, newly_lost
+from workers.contracts.telemetry import AcceleratorReport
+
+RECONCILE = "placement.reconcile"
+MOST_PROCESSES = 20
+
+
+@transaction.atomic
+def join_node(
+    *, actor: Actor, name: str, now: datetime, gateway_url: str = "", labels: dict[str, str] | None = None
+) -> tuple[Node, str]:
+    """The node's row and its agent token, which is nowhere else."""
+    credential = issue_credential(AGENT_TOKEN)
+    node = Node(
+        name=name,
+        gateway_url=gateway_url,
+        labels=checked_labels(labels or {}),
+        token_sha256=credential.sha256,
+        created_at=now,
+    )
+    save_checked(node)
+    record_change(actor=actor, action="node.joined", subject=node, now=now)
+    enqueue_on_commit(RECONCILE)
+    return node, credential.text
+
+
+@transaction.atomic
+def reissue_agent_token(*, actor: Actor, node: Node, now: datetime) -> str:
+    """The old token stops working at the agent's next connection."""
+    credential = issue_credential(AGENT_TOKEN)
+    node.token_sha256 = credential.sha256
+    node.save(update_fields=["token_sha256"])
+    record_change(actor=actor, action="node.token_reissued", subject=node, now=now)
+    return credential.text
+
+
+def set_cordon(*, actor: Actor, node: Node, is_cordoned: bool, now: datetime) -> Node:
+    action = "node.cordoned" if is_cordoned else "node.uncordoned"
+    return _set_flags(actor=actor, node=node, action=action, now=now, is_cordoned=is_cordoned)
+
+
+def set_drain(*, actor: Actor, node: Node, is_draining: bool, now: datetime) -> Node:
+    """All its replicas finish what they have and go elsewhere. Taken back, those that have not stopped yet still go."""
+    action = "node.drain_asked" if is_draining else "node.drain_cancelled"
+    return _set_flags(actor=actor, node=node, action=action, now=now, is_draining=is_draining)
+
+
+@transaction.atomic
+def _set_flags(*, actor: Actor, node: Node, action: str, now: datetime, **flags: bool) -> Node:
+    if all(getattr(node, name) == value for name, value in flags.items()):
+        return node
+    for name, value in flags.items():
+        setattr(node, name, value)
+    node.save(update_fields=list(flags))
+    record_change(actor=actor, action=action, subject=node, now=now)
+    enqueue_on_commit(RECONCILE)
+    return node
+
+
+@transaction.atomic
+def label_node(*, actor: Actor, node: Node, labels: dict[str, str], now: datetime) -> Node:
+    """All its labels, in place of those before. Replicas that run are not moved by them."""
+    before, node.labels = node.labels, checked_labels(labels)
+    node.save(update_fields=["labels"])
+    record_change(
+        actor=actor, action="node.labelled", subject=node, now=now, before={"labels": before}, after={"labels": labels}
+    )
+    enqueue_on_commit(RECONCILE)
+    return node
+
+
+def checked_labels(labels: dict[str, str]) -> dict[str, str]:
+    problem = label_problem(labels)
+    if problem:
+        raise InvalidInputError(f"labels: {problem}", fields={"labels": problem})
+    return labels
+
+
+@transaction.atomic
+def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
+    """Its agent's token stops working. A node that may still run something is not forgotten."""
+    replicas = list(node.replicas.all())
+    if replicas and not node.is_lost:
+        raise ConflictError(f"{len(replicas)} replicas are on it: drain it first")
+    record_change(actor=actor, action="node.removed", subject=node, now=now)
+    for replica in replicas:
+        replica.delete()
+    node.delete()
+    enqueue_on_commit(RECONCILE)
+
+
+@transaction.atomic
+def record_hello(
+    *, node_id: UUID, boot_id: str, agent_version: str, gateway_url: str, inventory: dict[str, Any], now: datetime
+) -> None:
+    node = Node.objects.select_for_update().get(pk=node_id)
+    node.boot_id, node.agent_version, node.inventory = boot_id[:64], agent_version[:50], inventory
+    node.gateway_url = gateway_url[:200] or node.gateway_url
+    node.state, node.last_seen_at, node.is_lost = NodeState.ONLINE, now, False
+    node.save()
+    enqueue_on_commit(RECONCILE)
+
+
+def record_seen(*, node_id: UUID, now: datetime) -> None:
+    Node.objects.filter(pk=node_id).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+
+
+@transaction.atomic
+def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) -> None:
+    """Rows for what is there now; those that are gone go."""
+    present = []
+    for report in reports:
+        key = report.key[:80] or f"{report.kind[:10]}{report.index}"
+        row, _ = Accelerator.objects.update_or_create(node_id=node_id, key=key, defaults=_facts_of(report))
+        present.append(row.pk)
+    Accelerator.objects.filter(node_id=node_id).exclude(pk__in=present).delete()
+    enqueue_on_commit(RECONCILE)
+
+
+def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
+    model = model_of(report.name, report.memory_total_bytes) if report.kind != "cpu" else None
+    return {
+        "kind": report.kind[:10],
+        "index": report.index,
+        "name": report.name[:200],
+        "model": model.name if model else "",
+        "profile": report.profile[:40],
+        "memory_total_bytes": report.memory_total_bytes,
+        "foreign_bytes": report.foreign_bytes or 0,
+        "island": report.island,
+        "numa": report.numa,
+        "driver_version": report.driver_version[:40],
+        "foreign_processes": msgspec.to_builtins(report.foreign_processes[:MOST_PROCESSES]),
+        "problem": report.problem[:200],
+    }
+
+
+def mark_silent_nodes(*, now: datetime) -> list[UUID]:
+    """Nodes that were online and have not been heard of; returns those that changed."""
+    silent = Node.objects.filter(state=NodeState.ONLINE, last_seen_at__lt=now - SILENT_AFTER)
+    ids = list(silent.values_list("pk", flat=True))
+    Node.objects.filter(pk__in=ids, last_seen_at__lt=now - SILENT_AFTER).update(state=NodeState.OFFLINE)
+    return ids
+
+
+@transaction.atomic
+def mark_lost_nodes(*, now: datetime) -> list[UUID]:
+    """Those whose lease has run out, unless many are silent at once (policies/silence.py)."""
+    sights = [NodeSight(node_id=pk, last_seen_at=seen_at, is_lost=lost) for pk, seen_at, lost in _sights()]
+    lost = newly_lost(sights, now)
+    for node in Node.objects.select_for_update().filter(pk__in=lost):
+        node.is_lost = True
+        node.save(update_fields=["is_lost"])
+        record_change(actor=SYSTEM, action="node.lost", subject=node, now=now)
+    if lost:
+        enqueue_on_commit(RECONCILE)
+    return lost
+
+
+def _sights() -> Iterable[tuple[UUID, datetime | None, bool]]:
+    return Node.objects.values_list("pk", "last_seen_at", "is_lost")

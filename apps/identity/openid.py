@@ -1,0 +1,80 @@
+"""The identity provider by OpenID Connect: authorisation code, PKCE, state, nonce. Authlib does the protocol."""
+
+from functools import lru_cache
+from typing import Any
+
+import requests
+from authlib.integrations.base_client.errors import OAuthError
+from authlib.integrations.django_client import OAuth
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from joserfc.errors import JoseError
+
+from apps.common.errors import DomainError
+from apps.identity.policies import Granted, grant
+
+TIMEOUT_S = 10
+
+
+class ProviderError(DomainError):
+    """The provider is away, said no, or said something that we do not believe."""
+
+    code = "identity_provider"
+    status = 502
+
+
+def is_configured() -> bool:
+    return bool(settings.OIDC["issuer"])
+
+
+def begin(request: HttpRequest, redirect_uri: str) -> HttpResponseBase:
+    try:
+        answer: HttpResponseBase = _client().authorize_redirect(request, redirect_uri)
+    except (requests.RequestException, OAuthError, ValueError, KeyError, RuntimeError) as error:
+        raise ProviderError("the identity provider cannot be reached; try again, or sign in by password") from error
+    return answer
+
+
+def finish(request: HttpRequest) -> dict[str, Any]:
+    """The claims of a token that the provider signed for us, for this browser, just now."""
+    issuer, client_id = settings.OIDC["issuer"], settings.OIDC["client_id"]
+    options = {
+        "iss": {"essential": True, "values": [issuer]},
+        "aud": {"essential": True, "values": [client_id]},
+        "sub": {"essential": True},
+    }
+    try:
+        token = _client().authorize_access_token(request, claims_options=options)
+    except (requests.RequestException, OAuthError, JoseError, ValueError, KeyError, RuntimeError) as error:
+        raise ProviderError("the identity provider did not vouch for you; try again") from error
+    claims: dict[str, Any] | None = token.get("userinfo")
+    if not claims or not isinstance(claims.get("sub"), str) or not claims["sub"]:
+        raise ProviderError("the identity provider did not say who you are")
+    return dict(claims)
+
+
+def granted_by(claims: dict[str, Any]) -> Granted:
+    groups = claims.get(settings.OIDC["groups_claim"])
+    named = [group for group in groups if isinstance(group, str)] if isinstance(groups, list) else []
+    return grant(named, settings.OIDC["group_rules"])
+
+
+def forget_provider() -> None:
+    """The next sign-in reads the provider's metadata and keys anew."""
+    _client.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _client() -> Any:
+    chosen = settings.OIDC
+    return OAuth().register(
+        "provider",
+        client_id=chosen["client_id"],
+        client_secret=chosen["client_secret"],
+        server_metadata_url=f"{chosen['issuer'].rstrip('/')}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": chosen["scopes"],
+            "code_challenge_method": "S256",
+            "default_timeout": TIMEOUT_S,
+        },
+    )

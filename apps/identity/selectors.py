@@ -1,0 +1,53 @@
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from apps.common.actors import Actor
+from apps.common.credentials import sha256_of
+from apps.common.errors import NotFoundError
+from apps.identity.models import PasswordReset, RecoveryCode, SecondFactor, SignInSession
+from apps.tenants.models import User
+
+
+def find_user_by_name(name: str) -> User | None:
+    """By user name or address; service accounts never sign in."""
+    if not name or "\x00" in name:
+        return None
+    named = User.objects.filter(Q(username=name) | Q(email__iexact=name), is_service_account=False)
+    return named.order_by("username").first()
+
+
+def find_second_factor(user: User) -> SecondFactor | None:
+    """Only one whose first code has proved that the device works."""
+    return SecondFactor.objects.filter(user=user, confirmed_at__isnull=False).first()
+
+
+def count_recovery_codes(user: User) -> int:
+    return RecoveryCode.objects.filter(user=user, used_at=None).count()
+
+
+def list_sessions(*, user_id: UUID | None) -> QuerySet[SignInSession]:
+    return SignInSession.objects.filter(user_id=user_id, ended_at=None)
+
+
+def get_session(*, actor: Actor, session_id: UUID) -> SignInSession:
+    """One's own; nobody ends another's one by one."""
+    session = list_sessions(user_id=actor.user_id).filter(pk=session_id).first()
+    if session is None:
+        raise NotFoundError("no such session")
+    return session
+
+
+def find_reset(*, text: str, now: datetime) -> PasswordReset | None:
+    found = PasswordReset.objects.select_related("user").filter(token_sha256=sha256_of(text)).first()
+    is_open = found is not None and found.used_at is None and found.expires_at > now and found.user.is_active
+    return found if is_open else None
+
+
+def find_person_of(session: Mapping[str, Any], user_id: UUID) -> User | None:
+    """Who listens on a socket, as long as the session it was opened with lasts."""
+    row = SignInSession.objects.select_related("user").filter(pk=session.get("sign_in_id"), user_id=user_id).first()
+    return row.user if row is not None and row.ended_at is None and row.user.is_active else None

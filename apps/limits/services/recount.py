@@ -1,0 +1,168 @@
+"""Use of periods in Valkey, put right from usage records: after Valkey or a gateway died, and for limits that are new.
+
+What gateway processes that live have spent they say themselves; of the others the records know. Each account is
+written only if no process has begun to use it since it was read; else the next turn does it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import redis
+from redis.exceptions import RedisError
+
+from apps.common.services import lead
+from apps.common.valkey import blocking_client
+from apps.limits.models import Limit
+from apps.limits.policies import Counted, put_together
+from apps.limits.selectors.compiled import rule_of, zones_of
+from apps.limits.selectors.truth import sum_by_subject
+from apps.tenants.models import Tenant
+from workers.contracts import limits as contract
+
+log = logging.getLogger(__name__)
+
+EACH_S = 3600
+AFTER_A_DEATH_EACH_S = 5
+SILENT_MS = 3_000
+MAY_REPORT_FOR_MS = 900_000
+KEEP_S = 40 * 86_400
+FOREVER_S = 10 * 365 * 86_400
+
+# KEYS: the account, the set of its limit's accounts. ARGV: its name, seconds to keep, base, number of holders apart,
+# each with what records say, then the holders that go. 0 when somebody else has begun to use it.
+_WRITE = """
+local known = {}
+local apart = tonumber(ARGV[4])
+for i = 1, apart do known[ARGV[3 + 2 * i]] = true end
+for i = 5 + 2 * apart, #ARGV do known[ARGV[i]] = true end
+for _, name in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if string.sub(name, 1, 2) == 's:' and not known[string.sub(name, 3)] then return 0 end
+end
+redis.call('HSET', KEYS[1], 'base', ARGV[3])
+for i = 1, apart do redis.call('HSET', KEYS[1], 'c:' .. ARGV[3 + 2 * i], ARGV[4 + 2 * i]) end
+for i = 5 + 2 * apart, #ARGV do
+  for _, kind in ipairs({'q:', 'g:', 's:', 'r:', 'u:', 'c:'}) do redis.call('HDEL', KEYS[1], kind .. ARGV[i]) end
+end
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+redis.call('SADD', KEYS[2], ARGV[1])
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+return 1
+"""
+
+
+@dataclass(frozen=True)
+class _Holders:
+    """`alive` may still report; `has_died` says that one fell silent lately."""
+
+    alive: frozenset[str]
+    has_died: bool
+
+
+def recount_limits(*, holder: str, now: datetime) -> int:
+    """How many limits' periods were counted; 0 also when another process leads or Valkey is away."""
+    with lead("limits", holder=holder) as fence:
+        if fence is None:
+            return 0
+        try:
+            return sum(_recount_if_due(limit, now) for limit in Limit.objects.filter(kind__in=contract.SPANS))
+        except (RedisError, OSError) as error:
+            log.warning("use of limits was not counted", extra={"error": str(error)})
+            return 0
+
+
+def _recount_if_due(limit: Limit, now: datetime) -> int:
+    client, holders = blocking_client(), _read_holders()
+    counted = 0
+    for zone, tenants in _tenants_by_zone(limit).items():
+        for period in _periods(limit.kind, ZoneInfo(zone), now):
+            marker = contract.marker_of(rule_of(limit), period)
+            counted_at = client.get(contract.COUNTED_KEY + marker)
+            if _is_due(counted_at, holders, now) and _recount(client, limit, tenants, period):
+                keep_s = _keep_s(period)
+                client.set(contract.COUNTED_KEY + marker, int(now.timestamp()), ex=keep_s)
+                counted += 1
+    return counted
+
+
+def _is_due(counted_at: bytes | None, holders: _Holders, now: datetime) -> bool:
+    if counted_at is None:
+        return True
+    age_s = now.timestamp() - int(counted_at)
+    return age_s >= EACH_S or (holders.has_died and age_s >= AFTER_A_DEATH_EACH_S)
+
+
+def _periods(kind: str, zone: ZoneInfo, now: datetime) -> Iterator[contract.Period]:
+    """This one and the next, so that nobody has to wait at midnight, even with the control plane away."""
+    current = contract.period_at(kind, zone, now.timestamp())
+    yield current
+    if current.end != float("inf"):
+        yield contract.period_at(kind, zone, current.end)
+
+
+def _recount(client: redis.Redis, limit: Limit, tenants: list[UUID], period: contract.Period) -> bool:
+    """Records are read before the holders: what they report meanwhile is more, never less."""
+    rule = rule_of(limit)
+    marker = contract.marker_of(rule, period)
+    used: dict[str, dict[str, int]] = {}
+    for tenant_id in tenants:
+        used |= sum_by_subject(limit=limit, holder=tenant_id, period=period)
+    truth = {contract.account_of(rule, period, subject): by_boot for subject, by_boot in used.items()}
+    alive = _read_holders().alive
+    known = {name.decode() for name in client.smembers(contract.ACCOUNTS_OF_KEY + marker)}
+    written = [_write(client, marker, name, truth.get(name, {}), alive, period) for name in sorted(known | set(truth))]
+    return all(written)
+
+
+def _write(
+    client: redis.Redis,
+    marker: str,
+    account: str,
+    truth: Mapping[str, int],
+    alive: frozenset[str],
+    period: contract.Period,
+) -> bool:
+    key = contract.ACCOUNT_KEY + account
+    fields = {name.decode(): value for name, value in client.hgetall(key).items()}
+    reported = {name[2:]: int(float(value)) for name, value in fields.items() if name.startswith("s:")}
+    counted = put_together(truth, reported, alive)
+    arguments = _arguments(account, counted, _keep_s(period))
+    return bool(client.eval(_WRITE, 2, key, contract.ACCOUNTS_OF_KEY + marker, *arguments))
+
+
+def _arguments(account: str, counted: Counted, keep_s: int) -> list[str]:
+    apart = [text for holder, used in counted.by_holder.items() for text in (holder, str(used))]
+    return [account, str(keep_s), str(counted.base), str(len(counted.by_holder)), *apart, *sorted(counted.dropped)]
+
+
+def _read_holders() -> _Holders:
+    clock_s, clock_us = blocking_client().time()
+    now_ms = clock_s * 1000 + clock_us // 1000
+    ages_ms = {name.decode(): now_ms - int(at) for name, at in blocking_client().hgetall(contract.HOLDERS_KEY).items()}
+    return _Holders(
+        alive=frozenset(name for name, age_ms in ages_ms.items() if age_ms <= MAY_REPORT_FOR_MS),
+        has_died=any(SILENT_MS < age_ms <= MAY_REPORT_FOR_MS for age_ms in ages_ms.values()),
+    )
+
+
+def _tenants_by_zone(limit: Limit) -> dict[str, list[UUID]]:
+    """Whose accounts there are. A tenant's own limit also counts in the zones of those below, which its rule serves."""
+    if limit.tenant_id is None:
+        tenants = list(Tenant.objects.values_list("pk", flat=True))
+        zones = zones_of(tenants)
+        by_zone: dict[str, list[UUID]] = {}
+        for tenant_id in tenants:
+            by_zone.setdefault(zones.get(tenant_id, "UTC"), []).append(tenant_id)
+        return by_zone
+    below = list(Tenant.objects.under(limit.tenant_id).values_list("pk", flat=True))
+    return {zone: [limit.tenant_id] for zone in {zones_of(below).get(one, "UTC") for one in below}}
+
+
+def _keep_s(period: contract.Period) -> int:
+    if period.end == float("inf"):
+        return FOREVER_S
+    length = datetime.fromtimestamp(period.end, UTC) - datetime.fromtimestamp(period.start, UTC)
+    return int(length.total_seconds()) + KEEP_S

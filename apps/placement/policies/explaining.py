@@ -1,0 +1,83 @@
+"""Why a replica has no place: every node, and on each every accelerator, in numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from apps.placement.policies.board import Board, NodeState
+from apps.placement.policies.demand import Demand, Shape
+from apps.placement.policies.fleet import NodeView
+from apps.placement.policies.reasons import reason_against, reason_against_node
+
+_LONGEST_TEXT = 1800
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """`key` is the accelerator's, or "" where the whole node does not do."""
+
+    node_id: UUID
+    node_name: str
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.node_name}{f' {self.key}' if self.key else ''}: {self.reason}"
+
+
+def explain(nodes: Sequence[NodeView], demand: Demand) -> list[Refusal]:
+    """Of the fleet as it is; an accelerator that would do is not listed, but its node is when they are too few."""
+    board = Board(nodes, [demand.shape])
+    barred = board.barred(demand)
+    refusals: list[Refusal] = []
+    for number, state in enumerate(board.nodes):
+        reason = reason_against_node(state.view, demand.shape) or _barred_reason(demand, is_barred=number in barred)
+        refusals += [_refusal(state, "", reason)] if reason else _of_accelerators(state, demand.shape)
+    return refusals
+
+
+def in_words(refusals: Sequence[Refusal]) -> str:
+    """For a page's line: as many as there is room for, and how many more."""
+    text = ""
+    for number, refusal in enumerate(refusals):
+        addition = f"{'; ' if text else ''}{refusal}"
+        if len(text) + len(addition) > _LONGEST_TEXT:
+            return f"{text}; and {len(refusals) - number} more"
+        text += addition
+    return text or "no node has joined"
+
+
+def _barred_reason(demand: Demand, *, is_barred: bool) -> str:
+    if not is_barred:
+        return ""
+    if demand.avoids:
+        return "has a replica that this one must not share a node with"
+    domain = demand.shape.apart
+    return f"another replica of this deployment is {'here' if domain == 'node' else f'in the same {domain}'}"
+
+
+def _of_accelerators(state: NodeState, shape: Shape) -> list[Refusal]:
+    accelerators = state.view.accelerators
+    reasons = [reason_against(state, index, shape) for index in range(len(accelerators))]
+    refused = [_refusal(state, accelerators[index].key, reason) for index, reason in enumerate(reasons) if reason]
+    fit_count = reasons.count("")
+    if fit_count < shape.tensor_parallel:
+        return [*refused, _refusal(state, "", f"{fit_count} of the {shape.tensor_parallel} {shape.on}s needed do")]
+    return [*refused, *_of_links(state, shape, reasons)]
+
+
+def _of_links(state: NodeState, shape: Shape, reasons: Sequence[str]) -> list[Refusal]:
+    """Enough of them do, one by one."""
+    if shape.needs_nvlink and shape.tensor_parallel > 1:
+        islands = [each.island for each, why in zip(state.view.accelerators, reasons, strict=True) if not why]
+        largest = max((islands.count(island) for island in islands if island is not None), default=0)
+        if largest < shape.tensor_parallel:
+            return [_refusal(state, "", f"the most that do on one NVLink island are {largest}")]
+    if shape.pipeline_parallel > 1:
+        stages = reasons.count("") // shape.tensor_parallel
+        return [_refusal(state, "", f"takes {stages} of the {shape.pipeline_parallel} stages")]
+    return []
+
+
+def _refusal(state: NodeState, key: str, reason: str) -> Refusal:
+    return Refusal(node_id=state.view.node_id, node_name=state.view.name, key=key, reason=reason)

@@ -1,0 +1,64 @@
+"""What the planner is told of the fleet: nodes, what they compute on, and who is there already. Values only."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+ONLINE = "online"
+GPU, MIG, CPU = "gpu", "mig", "cpu"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AcceleratorView:
+    """A whole GPU, one MIG slice of a GPU, or the host's CPU.
+
+    `key` is the agent's name of it on its node. `memory_bytes` None is unknown, which holds nothing whose size is
+    known. `foreign_bytes` are used by processes that are not ours. GPUs of one `island` talk over NVLink.
+    """
+
+    key: str
+    kind: str
+    model: str = ""
+    memory_bytes: int | None = None
+    foreign_bytes: int = 0
+    island: int | None = None
+    numa: int | None = None
+    usd_per_h: float = 0.0
+    is_healthy: bool = True
+    profile: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Occupant:
+    """A replica that has a place. `bytes_each` is reserved on each of `keys`; an exclusive one has them for itself."""
+
+    replica_id: UUID
+    deployment_id: UUID
+    keys: tuple[str, ...]
+    bytes_each: int = 0
+    is_exclusive: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepingEngine:
+    """An engine that has given its memory back and could be woken where it sleeps."""
+
+    weights_key: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeView:
+    """`engines` is what can run there, None when the agent has not said. `cached` are keys of weights on its disk."""
+
+    node_id: UUID
+    name: str
+    state: str = ONLINE
+    is_cordoned: bool = False
+    is_draining: bool = False
+    engines: frozenset[str] | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    accelerators: tuple[AcceleratorView, ...] = ()
+    occupants: tuple[Occupant, ...] = ()
+    cached: frozenset[str] = frozenset()
+    sleeping: tuple[SleepingEngine, ...] = ()
+    disk_free_bytes: int | None = None

@@ -1,0 +1,107 @@
+"""The loop from deployments to desired states."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from random import Random
+from uuid import UUID
+
+from django.conf import settings
+
+from apps.common.services import lead
+from apps.deployments.models import Replica, ReplicaState
+from apps.deployments.services.desired import write_desired_states
+from apps.deployments.services.replicas import (
+    change_state,
+    empty_drained_nodes,
+    ensure_replicas,
+    mark_unreachable_replicas,
+    raise_alarms,
+)
+from apps.placement.policies.demand import Assignment, Demand
+from apps.placement.policies.explaining import explain, in_words
+from apps.placement.policies.fleet import NodeView
+from apps.placement.policies.planning import make_plan
+from apps.placement.policies.ports import lowest_free_port
+from apps.placement.services.views import demand_of, has_gpus, list_node_views
+
+# Improving a plan is for few replicas at a time; beyond, the first plan is good enough and soon made.
+IMPROVED_UP_TO = 32
+ROUNDS = 200
+
+
+def reconcile(*, holder: str, now: datetime) -> bool:
+    """One turn; False when another process leads it."""
+    with lead("placement", holder=holder) as fence:
+        if fence is None:
+            return False
+        empty_drained_nodes(now=now)
+        ensure_replicas(now=now)
+        mark_unreachable_replicas(now=now)
+        place_pending_replicas(now=now)
+        raise_alarms(now=now)
+        write_desired_states(fence=fence, now=now)
+    return True
+
+
+def place_pending_replicas(*, now: datetime) -> None:
+    pending = {row.pk: row for row in _list_pending()}
+    if not pending:
+        return
+    nodes = list_node_views()
+    gpus = has_gpus(nodes)
+    demands = [demand_of(row.pk, row.deployment, fleet_has_gpus=gpus) for row in pending.values()]
+    rounds = ROUNDS if 1 < len(demands) <= IMPROVED_UP_TO else 0
+    plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
+    _take_places(plan.assignments, pending, nodes, now)
+    _explain_rest(plan.unplaced, pending, nodes)
+
+
+def _list_pending() -> list[Replica]:
+    rows = Replica.objects.filter(node=None, is_draining=False)
+    return list(rows.select_related("deployment__version__model").order_by("id"))
+
+
+def _take_places(
+    assignments: Sequence[Assignment], pending: dict[UUID, Replica], nodes: Sequence[NodeView], now: datetime
+) -> None:
+    """Ports are unique over the fleet, so that two nodes may share a host."""
+    taken = {port for port in Replica.objects.values_list("port", flat=True) if port is not None}
+    for assignment in assignments:
+        replica = pending[assignment.demand.replica_id]
+        port = lowest_free_port(base=settings.ENGINE_PORT_BASE, taken=taken)
+        if port is None:
+            _say(replica, "no port is free")
+        elif len(assignment.node_ids) > 1:
+            names = {node.node_id: node.name for node in nodes}
+            where = ", ".join(names[node_id] for node_id in assignment.node_ids)
+            _say(replica, f"it fits only over several nodes ({where}), and agents start engines on one node each")
+        else:
+            taken.add(port)
+            _take_place(replica, assignment, port, nodes, now)
+
+
+def _take_place(replica: Replica, assignment: Assignment, port: int, nodes: Sequence[NodeView], now: datetime) -> None:
+    shape, lead_stage = assignment.demand.shape, assignment.stages[0]
+    view = next(node for node in nodes if node.node_id == lead_stage.node_id)
+    total = next(each.memory_bytes for each in view.accelerators if each.key == lead_stage.keys[0])
+    replica.node_id, replica.port = assignment.node_id, port
+    replica.stages = [{"node_id": str(stage.node_id), "keys": list(stage.keys)} for stage in assignment.stages]
+    replica.reserved_bytes = shape.reserved_bytes(total)
+    replica.is_exclusive, replica.memory_share = shape.is_exclusive, shape.memory_share
+    replica.save(update_fields=["node", "port", "stages", "reserved_bytes", "is_exclusive", "memory_share"])
+    change_state(replica, ReplicaState.PLACED, "", now)
+
+
+def _explain_rest(unplaced: Sequence[Demand], pending: dict[UUID, Replica], nodes: Sequence[NodeView]) -> None:
+    """Replicas of one deployment are refused for the same reasons, which are looked for once."""
+    words: dict[UUID, str] = {}
+    for demand in unplaced:
+        if demand.deployment_id not in words:
+            words[demand.deployment_id] = in_words(explain(nodes, demand)) if nodes else "no node has joined"
+        _say(pending[demand.replica_id], words[demand.deployment_id])
+
+
+def _say(replica: Replica, reason: str) -> None:
+    if replica.detail != reason:
+        replica.detail = reason
+        replica.save(update_fields=["detail"])

@@ -1,0 +1,146 @@
+"""How much memory a replica needs on each GPU: weights, KV cache, activations, and what CUDA takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.registry.policies.architecture import Architecture, read_architecture
+from apps.registry.policies.weights import (
+    Parameters,
+    count_parameters,
+    read_precision,
+    total_of_index,
+    weight_bytes,
+)
+
+MIB = 1024**2
+GIB = 1024**3
+# The CUDA context, NCCL's buffers and captured graphs; as engines of this kind were seen to take beyond torch's own.
+RUNTIME_BYTES = 1024 * MIB
+NCCL_BYTES = 512 * MIB
+_ACTIVATION_DTYPE_BYTES = 2
+_LOGITS_DTYPE_BYTES = 4
+_FP8_KV = {"fp8", "fp8_e4m3", "fp8_e5m2"}
+_DEFAULT_CONTEXT_TOKENS = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Serving:
+    """How it would be run. `kv_tokens` is how many tokens of all requests the cache shall hold at least."""
+
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    max_batched_tokens: int = 2048
+    max_sequences: int = 64
+    kv_dtype: str = "auto"
+    kv_tokens: int | None = None
+    max_context_tokens: int | None = None
+    lora_bytes: int = 0
+
+    @property
+    def gpu_count(self) -> int:
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelFacts:
+    """What is known of a version. `weights_are_exact`: from its index and not from a formula."""
+
+    model: Architecture
+    parameters: Parameters
+    weight_bytes: int
+    weights_are_exact: bool
+    precision: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryEstimate:
+    """On each GPU, in bytes, but for the whole model's `weights_total_bytes` and `kv_bytes_per_token`."""
+
+    weights_total_bytes: int
+    kv_bytes_per_token: int
+    weights_bytes: int
+    kv_bytes: int
+    activation_bytes: int
+    runtime_bytes: int
+    kv_tokens: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.weights_bytes + self.kv_bytes + self.activation_bytes + self.runtime_bytes
+
+    def kv_tokens_on(self, usable_bytes: int, kv_bytes_per_token_on_gpu: float) -> int:
+        """How many tokens the cache would hold if the replica had so much of each GPU."""
+        left = usable_bytes - self.weights_bytes - self.activation_bytes - self.runtime_bytes
+        return max(0, int(left / kv_bytes_per_token_on_gpu))
+
+
+def read_facts(
+    config: Mapping[str, Any], *, index: Mapping[str, Any] | None = None, quantisation: str = "", file_bytes: int = 0
+) -> ModelFacts:
+    """`index` is the weight index, `file_bytes` the size of a single file of weights. Raises ConfigError."""
+    model = read_architecture(config)
+    parameters = count_parameters(model)
+    precision = read_precision(config, model, quantisation=quantisation)
+    exact = (total_of_index(index) if index else None) or file_bytes
+    # An index of full-precision weights says nothing of what they become when the engine quantises while loading.
+    is_made_smaller = bool(quantisation) and "quantization_config" not in config and not file_bytes
+    return ModelFacts(
+        model=model,
+        parameters=parameters,
+        weight_bytes=exact if exact and not is_made_smaller else weight_bytes(parameters, model, precision),
+        weights_are_exact=bool(exact) and not is_made_smaller,
+        precision=precision.name,
+    )
+
+
+def estimate_memory(facts: ModelFacts, serving: Serving) -> MemoryEstimate:
+    model = facts.model
+    tokens = serving.kv_tokens or _context_of(model, serving)
+    per_gpu = kv_bytes_per_token_on_gpu(model, serving)
+    return MemoryEstimate(
+        weights_total_bytes=facts.weight_bytes,
+        kv_bytes_per_token=kv_bytes_per_token(model, serving.kv_dtype),
+        weights_bytes=facts.weight_bytes // serving.gpu_count + serving.lora_bytes // serving.tensor_parallel,
+        kv_bytes=int(tokens * per_gpu),
+        activation_bytes=activation_bytes(model, serving),
+        runtime_bytes=RUNTIME_BYTES + (NCCL_BYTES if serving.gpu_count > 1 else 0),
+        kv_tokens=tokens,
+    )
+
+
+def _context_of(model: Architecture, serving: Serving) -> int:
+    """One request of full length must fit, or the engine does not start."""
+    return serving.max_context_tokens or model.max_context_tokens or _DEFAULT_CONTEXT_TOKENS
+
+
+def kv_bytes_per_token(model: Architecture, kv_dtype: str = "auto") -> int:
+    """Of the whole model, for a sequence shorter than any window."""
+    each = 1.0 if kv_dtype in _FP8_KV else max(2.0, min(model.dtype_bytes, 2.0))
+    if model.latent is not None:
+        return int(model.layers * (model.latent.kv_rank + model.latent.rope_size) * each)
+    return int(2 * model.layers * model.kv_heads * model.head_size * each)
+
+
+def kv_bytes_per_token_on_gpu(model: Architecture, serving: Serving) -> float:
+    """Heads are divided over tensor parallel as far as there are; a latent cache is whole on each."""
+    each = kv_bytes_per_token(model, serving.kv_dtype) / serving.pipeline_parallel
+    if model.latent is not None:
+        return each
+    return each / min(serving.tensor_parallel, model.kv_heads)
+
+
+def activation_bytes(model: Architecture, serving: Serving) -> int:
+    """Of the largest step: hidden states and one layer's feed-forward of all its tokens, and the logits of its ends."""
+    tokens = max(serving.max_batched_tokens, serving.max_sequences)
+    widest = model.feed_forward
+    if model.experts is not None:
+        widest = model.experts.size * model.experts.per_token + model.experts.shared_size
+    step = tokens * (4 * model.hidden + 2 * widest // serving.tensor_parallel) * _ACTIVATION_DTYPE_BYTES
+    logits = serving.max_sequences * model.vocabulary * _LOGITS_DTYPE_BYTES
+    return int(step + logits)
+
+
+def corrected(estimated_bytes: int, measured_bytes: int | None) -> int:
+    """What was measured of a replica that ran like this goes before what was reckoned."""
+    return measured_bytes or estimated_bytes

@@ -1,0 +1,61 @@
+"""From a version as it is registered to what it needs of a GPU."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from apps.registry.policies.architecture import ConfigError
+from apps.registry.policies.memory import MemoryEstimate, ModelFacts, Serving, estimate_memory, read_facts
+
+_DEFAULT_BATCHED_TOKENS = 2048
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Registered:
+    """A version's row, as far as memory depends on it."""
+
+    config: Mapping[str, Any]
+    weight_bytes: int | None
+    quantisation: str
+    max_context_tokens: int | None
+    engine_args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    facts: ModelFacts
+    serving: Serving
+    memory: MemoryEstimate
+
+
+def facts_of(version: Registered) -> ModelFacts | None:
+    """None when nothing is known of its shape. Raises ConfigError."""
+    if not version.config:
+        return None
+    return read_facts(version.config, quantisation=version.quantisation, file_bytes=version.weight_bytes or 0)
+
+
+def need_of(
+    version: Registered, *, tensor_parallel: int, pipeline_parallel: int, max_running_requests: int
+) -> Need | None:
+    """None when nothing is known of its shape, or when what is known makes no sense."""
+    try:
+        facts = facts_of(version)
+    except ConfigError:
+        return None
+    if facts is None:
+        return None
+    serving = Serving(
+        tensor_parallel=tensor_parallel,
+        pipeline_parallel=pipeline_parallel,
+        max_batched_tokens=_number(version.engine_args, "max_num_batched_tokens") or _DEFAULT_BATCHED_TOKENS,
+        max_sequences=max_running_requests,
+        kv_dtype=str(version.engine_args.get("kv_cache_dtype") or "auto"),
+        max_context_tokens=version.max_context_tokens,
+    )
+    return Need(facts=facts, serving=serving, memory=estimate_memory(facts, serving))
+
+
+def _number(arguments: Mapping[str, Any], name: str) -> int | None:
+    value = arguments.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,88 @@
+"""A statement on paper. The built-in fonts know Latin-1; what they do not know becomes a question mark."""
+
+from collections.abc import Iterable, Sequence
+
+from fpdf import FPDF
+from fpdf.enums import XPos, YPos
+
+from apps.usage.selectors.reports import UsageRow
+from apps.usage.selectors.statements import Statement
+
+_FONT = "Helvetica"
+_HEADS = ("Requests", "Input", "Cached", "Output", "List USD", "Cost USD")
+_WIDTHS = (58, 20, 24, 20, 22, 23, 23)
+
+
+def statement_pdf(statement: Statement) -> bytes:
+    page = FPDF(format="A4")
+    page.set_creation_date(statement.made_at)
+    page.set_title(f"Statement {statement.tenant.name} {statement.month.first_day:%Y-%m}")
+    page.set_auto_page_break(auto=True, margin=18)
+    page.add_page()
+    _head(page, statement)
+    _table(page, "By model and version", ((_version_of(row), row) for row in statement.by_version))
+    _table(page, "By day", ((f"{row.day:%Y-%m-%d}" if row.day else "", row) for row in statement.by_day))
+    _notes(page, statement)
+    return bytes(page.output())
+
+
+def _head(page: FPDF, statement: Statement) -> None:
+    _line(page, "Tokenyard", size=11)
+    _line(page, f"Statement for {statement.month.first_day:%B %Y}", size=20, style="B")
+    _line(page, f"Tenant {statement.tenant.name}", size=12)
+    _line(page, f"Calendar month in {statement.zone.key}; made {statement.made_at:%Y-%m-%d %H:%M} UTC", size=9)
+    page.ln(4)
+    _line(page, f"Amount: {statement.amount_usd:,.2f} USD", size=16, style="B")
+    _line(page, f"exactly {statement.totals.cost_usd:f} USD, after discounts of {statement.discount_usd:f} USD", size=9)
+    page.ln(4)
+
+
+def _table(page: FPDF, title: str, rows: Iterable[tuple[str, UsageRow]]) -> None:
+    _line(page, title, size=12, style="B")
+    page.set_font(_FONT, "B", 8)
+    _cells(page, ["", *_HEADS])
+    page.set_font(_FONT, "", 8)
+    for name, row in rows:
+        _cells(page, [name[:40], *_figures(row)])
+    page.ln(4)
+
+
+def _figures(row: UsageRow) -> list[str]:
+    counts = (row.request_count, row.input_tokens, row.cached_input_tokens, row.output_tokens)
+    return [*(f"{count:,}" for count in counts), f"{row.list_usd:,.6f}", f"{row.cost_usd:,.6f}"]
+
+
+def _notes(page: FPDF, statement: Statement) -> None:
+    totals = statement.totals
+    notes = [
+        f"{totals.request_count:,} requests, {totals.unsuccessful_count:,} of them not completed.",
+        "Each request is rounded once, to 1e-12 USD, a half upwards. Sums are exact; the amount is in whole cents.",
+        "Figures in the tables are shown to six decimals.",
+    ]
+    if totals.unpriced_count:
+        notes.append(f"{totals.unpriced_count:,} requests have no price yet and are not in the amount.")
+    if statement.reratings:
+        notes.append(f"Re-ratings applied: {', '.join(map(str, statement.reratings))}.")
+    notes.append("Final." if statement.is_final else "Not final: the month runs, or a price is missing.")
+    for note in notes:
+        _line(page, note, size=8)
+
+
+def _cells(page: FPDF, texts: Sequence[str]) -> None:
+    for place, (width, text) in enumerate(zip(_WIDTHS, texts, strict=True)):
+        is_last = place == len(texts) - 1
+        ends = {"new_x": XPos.LMARGIN, "new_y": YPos.NEXT} if is_last else {"new_x": XPos.RIGHT, "new_y": YPos.TOP}
+        page.cell(width, 5, _printable(text), border="B", align="R" if place else "L", **ends)
+
+
+def _line(page: FPDF, text: str, *, size: int, style: str = "") -> None:
+    page.set_font(_FONT, style, size)
+    page.multi_cell(0, size / 2 + 1, _printable(text), new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+
+
+def _version_of(row: UsageRow) -> str:
+    return row.names["version"] or row.names["model"] or "no model"
+
+
+def _printable(text: str) -> str:
+    return text.encode("latin-1", "replace").decode("latin-1")

@@ -1,0 +1,110 @@
+"""Plays a workload's jobs as clients of a gateway, and writes down in each what its client saw."""
+
+import asyncio
+
+import msgspec
+
+from workers.simulator.job import Job
+
+READ_BYTES = 256 * 1024
+LEDGER_WITHIN_S = 30.0
+
+
+class Ledger(msgspec.Struct):
+    """What a fake engine says of one request."""
+
+    request_id: str
+    cached_tokens: int
+    completion_tokens: int
+
+
+class _Ledgers(msgspec.Struct):
+    requests: list[Ledger]
+
+
+class Player:
+    """Times in jobs are modelled seconds, `time_scale` seconds of the wall each."""
+
+    def __init__(self, port: int, model: str, engine_ports: list[int], time_scale: float) -> None:
+        self._port = port
+        self._model = model
+        self._engine_ports = engine_ports
+        self._time_scale = time_scale
+        self._began_at = 0.0
+
+    async def play(self, jobs: list[Job]) -> float:
+        """The modelled time at which the last has ended."""
+        self._began_at = asyncio.get_running_loop().time()
+        await asyncio.gather(*[self._ask(job) for job in jobs])
+        ended_at = self._now()
+        by_id = {f"job-{job.number}": job for job in jobs}
+        for port in self._engine_ports:
+            for entry in await self._ledger(port):
+                self._note(by_id, entry, port)
+        return ended_at
+
+    def _now(self) -> float:
+        return (asyncio.get_running_loop().time() - self._began_at) / self._time_scale
+
+    async def _ask(self, job: Job) -> None:
+        await asyncio.sleep((job.arrived_at - self._now()) * self._time_scale)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            job.arrived_at = self._now()
+            writer.write(self._request(job))
+            await self._read(job, reader)
+        finally:
+            writer.close()
+
+    async def _read(self, job: Job, reader: asyncio.StreamReader) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        is_refused = not head.startswith(b"HTTP/1.1 200")
+        last = b""
+        while piece := await reader.read(READ_BYTES):
+            if job.first_token_at is None and not is_refused:
+                job.first_token_at = self._now()
+            last = (last + piece)[-200:]
+        job.is_refused = is_refused
+        if b"[DONE]" in last and b'"error"' not in last:
+            job.finished_at = self._now()
+
+    def _request(self, job: Job) -> bytes:
+        body = msgspec.json.encode(
+            {
+                "model": self._model,
+                "prompt": prompt_of(job),
+                "stream": True,
+                "temperature": 0,
+                "vllm_xargs": {"output_tokens": job.output_tokens},
+            }
+        )
+        limits_ms = [round(1000 * limit_s * self._time_scale) for limit_s in (job.ttft_slo_s, job.tpot_slo_s)]
+        head = (
+            f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {job.tenant}\r\n"
+            f"Content-Type: application/json\r\nConnection: close\r\nX-Request-Id: job-{job.number}\r\n"
+            f"X-Slo-Ttft-Ms: {limits_ms[0]}\r\nX-Slo-Tpot-Ms: {limits_ms[1]}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    async def _ledger(self, port: int) -> list[Ledger]:
+        async with asyncio.timeout(LEDGER_WITHIN_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /fake/requests HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\r\n")
+            answer = await reader.read(-1)
+            writer.close()
+        return msgspec.json.decode(answer.partition(b"\r\n\r\n")[2], type=_Ledgers).requests
+
+    def _note(self, by_id: dict[str, Job], entry: Ledger, port: int) -> None:
+        job = by_id.get(entry.request_id.removeprefix("cmpl-"))
+        if job is not None:
+            job.endpoint = f"e{port}"
+            job.hit_tokens = entry.cached_tokens
+            job.generated = entry.completion_tokens
+
+
+def prompt_of(job: Job) -> str:
+    """As many words as it has tokens; those of a shared unit are the same in every prompt that has it."""
+    words: list[str] = []
+    for unit in job.units:
+        words += [f"u{unit}"] * job.block_tokens
+    return " ".join(words + [f"j{job.number}"] * (job.prompt_tokens - len(words)))

@@ -1,0 +1,45 @@
+import msgspec
+import pytest
+
+from apps.console.policies.decisions import endpoint_ids_of, panel_of
+from tests.factories.usage import decision_on, make_record
+
+pytestmark = pytest.mark.unit
+
+DECISION = decision_on(make_record())
+
+
+def test_steps_read_as_a_story_with_times_after_the_arrival():
+    lines = panel_of(DECISION, {"engine-b": "demo on n1:9000"}).lines
+    assert [(line.text, line.after_ms, line.detail) for line in lines] == [
+        ("arrived and was admitted", 0.0, ""),
+        ("waited in the queue", 0.0, ""),
+        ("was sent to an engine", 500.0, "demo on n1:9000"),
+        ("was complete", 1000.0, ""),
+    ]
+
+
+def test_a_refusal_says_why():
+    step = msgspec.structs.replace(DECISION.steps[-1], what="refused", detail="queue_full")
+    [*_, last] = panel_of(msgspec.structs.replace(DECISION, steps=[step]), {}).lines
+    assert (last.text, last.detail) == ("was refused", "too much of its tenant waited already")
+
+
+def test_every_engine_considered_has_a_verdict():
+    [table] = panel_of(DECISION, {}).tables
+    assert table.note == "it could be in time, latest start after 1.50 s"
+    assert [(row.name, row.score_ms, row.reason, row.is_chosen) for row in table.rows] == [
+        ("engine gine-a", None, "no slot", False),
+        ("engine gine-b", 20.0, "", True),
+    ]
+
+
+def test_terms_leave_out_what_there_is_not():
+    terms = dict(panel_of(DECISION, {}).terms)
+    assert terms["Limits"] == "first token in 2 s"
+    assert terms["Workflow"] == "nightly"
+    assert "Fairness flow" not in terms
+
+
+def test_the_engines_to_be_named_are_all_that_occur():
+    assert endpoint_ids_of(DECISION) == {"engine-a", "engine-b"}

@@ -1,0 +1,34 @@
+import pytest
+
+from workers.agent.weights import cached_weights, free_disk_bytes, hub_directory
+
+pytestmark = pytest.mark.unit
+
+
+def put(hub, repository, revision, size):
+    snapshot = hub / repository / "snapshots" / revision
+    snapshot.mkdir(parents=True)
+    (snapshot / "model.safetensors").write_bytes(b"0" * size)
+
+
+def test_weights_are_known_by_repository_and_by_revision(tmp_path):
+    put(tmp_path, "models--meta-llama--Llama-3-8B", "abc", 7)
+    assert cached_weights(tmp_path) == {"meta-llama/Llama-3-8B@abc": 7, "meta-llama/Llama-3-8B": 7}
+
+
+def test_a_download_that_has_not_ended_is_not_there(tmp_path):
+    put(tmp_path, "models--a--b", "abc", 7)
+    (tmp_path / "models--a--b/blobs").mkdir()
+    (tmp_path / "models--a--b/blobs/x.incomplete").touch()
+    assert cached_weights(tmp_path) == {}
+
+
+def test_the_directory_is_where_hugging_face_keeps_it(tmp_path):
+    assert hub_directory({"HF_HOME": str(tmp_path)}) == tmp_path / "hub"
+    assert hub_directory({"HF_HUB_CACHE": str(tmp_path)}) == tmp_path
+    assert hub_directory({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "huggingface/hub"
+
+
+def test_a_directory_that_is_not_there_yet_is_on_a_disk_all_the_same(tmp_path):
+    assert free_disk_bytes(tmp_path / "not" / "yet") > 0
+    assert cached_weights(tmp_path / "not") == {}

@@ -1,0 +1,63 @@
+import pytest
+
+from workers.gateway.bodies import peek
+from workers.gateway.estimates import MAX_LENGTHS, TOKENS_PER_ATTACHMENT, Estimates, prompt_text
+
+pytestmark = pytest.mark.unit
+
+
+def tokens_of(body, estimates=None):
+    found = peek(body)
+    return (estimates or Estimates()).measure("v1", found, prompt_text(found), len(body))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tokens"), [(b"[1, 2, 3]", 3), (b"[[1,2],[3]]", 3), (b" [ 17 ]", 1), (b"[[5],[6],[7]]", 3)]
+)
+def test_token_ids_are_counted_exactly(prompt, tokens):
+    assert tokens_of(b'{"model":"m","prompt":%b}' % prompt).tokens == tokens
+
+
+def test_a_text_is_judged_by_its_bytes_at_first():
+    assert tokens_of(b'{"model":"m","prompt":"%b"}' % (b"abcd" * 1000)).tokens == pytest.approx(1000, rel=0.05)
+
+
+def test_how_many_bytes_make_a_token_is_learned_per_version():
+    estimates = Estimates()
+    for size in range(300, 6000, 100):
+        estimates.learn_prompt("v1", size, size // 2 + 10)
+    body = b'{"model":"m","prompt":"%b"}' % (b"x" * 3000)
+    assert tokens_of(body, estimates).tokens == pytest.approx(1510, rel=0.05)
+    assert estimates.measure("v2", peek(body), prompt_text(peek(body)), len(body)).tokens < 1000
+
+
+def test_a_picture_is_not_text():
+    picture = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % (b"QUJD" * 100_000)
+    body = b'{"model":"m","messages":[{"role":"user","content":[%b]}]}' % picture
+    prompt = tokens_of(body)
+    assert TOKENS_PER_ATTACHMENT <= prompt.tokens < 2 * TOKENS_PER_ATTACHMENT
+    assert prompt.text_bytes == 0
+
+
+def test_tools_and_system_are_part_of_the_prompt():
+    found = peek(b'{"model":"m","messages":[1],"tools":[2],"system":"s","instructions":"i"}')
+    assert prompt_text(found) == [b"[2]", b'"s"', b'"i"', b"[1]"]
+
+
+def test_a_length_is_learned_per_tenant_and_never_above_the_limit():
+    estimates = Estimates()
+    for _ in range(60):
+        estimates.learn_length("short", "v1", 20)
+        estimates.learn_length("long", "v1", 900)
+    assert estimates.output_tokens("short", "v1", 4096) == pytest.approx(20, rel=0.1)
+    assert estimates.output_tokens("long", "v1", None) == pytest.approx(900, rel=0.1)
+    assert estimates.output_tokens("long", "v1", 50) == 50
+    assert estimates.lengths["short", "v1"].error < 0.2
+
+
+def test_lengths_are_bounded_in_memory():
+    estimates = Estimates()
+    for number in range(MAX_LENGTHS + 50):
+        estimates.learn_length(f"t{number}", "v1", 10)
+    assert len(estimates.lengths) == MAX_LENGTHS
+    assert ("t0", "v1") not in estimates.lengths

@@ -1,0 +1,93 @@
+import msgspec
+import pytest
+
+from workers.contracts.decisions import RequestDecision
+from workers.gateway.explaining import MAX_A_SECOND, MAX_KEPT, DecisionNews, Explainer, choose_telling
+from workers.gateway.trails import MAX_TRAILS, Trail, Trails
+from workers.scheduling.decision import Considered, Decision
+from workers.scheduling.interface import Request
+
+pytestmark = pytest.mark.unit
+
+# Trails are told of on a clock that began at 100 s, people's is at 5,000 s then.
+EXPLAINER = Explainer(lambda: 110.0, lambda: 5010.0)
+
+
+def trail(label="r", *steps, tenant="t", account="t", **request):
+    asked = Request(
+        request_id=1, version_id="v", tenant_id=account, rank=1, max_queued_of_tenant=9, arrived_at=100.0, **request
+    )
+    return Trail(label, tenant, "gold", asked, [("arrived", 100.0, ""), *steps])
+
+
+def straight(label):
+    return trail(label, ("sent", 100.0, "e"), ("first_token", 101.0, ""), ("completed", 102.0, ""))
+
+
+def refused(label):
+    return trail(label, ("queued", 100.0, ""), ("refused", 101.0, "queue_full"))
+
+
+def test_times_are_those_of_people():
+    told = EXPLAINER.explain(trail("r", ("sent", 101.5, "e"), deadline_at=130.0))
+    assert (told.arrived_at, told.steps[1].at, told.deadline_at) == (5000.0, 5001.5, 5030.0)
+
+
+def test_a_flow_and_a_workflow_go_by_the_names_their_client_gave():
+    told = EXPLAINER.explain(trail(account="t/7", workflow_id="t/nightly"))
+    assert (told.fairness_account, told.workflow_id) == ("7", "nightly")
+
+
+def test_each_endpoint_has_its_score_or_its_reason():
+    asked = trail()
+    asked.decide(
+        Decision(
+            request_id=1,
+            at=101.0,
+            outcome="sent",
+            start_by=float("inf"),
+            cost_s=0.5,
+            density=float("inf"),
+            bid_price=0.0,
+            endpoint_id="b",
+            considered=(Considered("a", reason="hot"), Considered("b", 0.25, 0.2, 64)),
+        )
+    )
+    [choice] = EXPLAINER.explain(asked).choices
+    assert (choice.at, choice.start_by, choice.density) == (5001.0, None, None)
+    assert [(row.endpoint_id, row.score_s, row.reason) for row in choice.considered] == [
+        ("a", None, "hot"),
+        ("b", 0.25, ""),
+    ]
+
+
+def test_what_is_told_can_be_read_again():
+    told = EXPLAINER.explain(straight("r"))
+    assert msgspec.json.decode(msgspec.json.encode(told), type=RequestDecision) == told
+
+
+def test_what_went_wrong_is_told_before_what_went_straight_through():
+    many = [straight(f"s{number}") for number in range(3 * MAX_A_SECOND)]
+    told = choose_telling([refused("bad"), *many])
+    assert len(told) == MAX_A_SECOND
+    assert (told[0].label, told[1].label) == ("bad", many[-1].label)
+
+
+def test_news_are_numbered_and_the_oldest_fall_out():
+    trails, news = Trails(), DecisionNews("boot", EXPLAINER)
+    assert news.take(trails) is None
+    for number in range(MAX_KEPT + 10):
+        trails.close(straight(f"r{number}"))
+        told = news.take(trails)
+    assert (told.boot_id, told.first, len(told.decisions)) == ("boot", 10, MAX_KEPT)
+    assert told.decisions[0].request_id == "r10"
+
+
+def test_trails_are_bounded_in_number_and_length():
+    trails, long = Trails(), straight("long")
+    for number in range(MAX_TRAILS + 5):
+        trails.open(straight(f"r{number}"))
+        long.add("failed", 1.0, "e")
+    assert trails.find("r4") is None
+    assert trails.find(f"r{MAX_TRAILS + 4}") is not None
+    assert len(long.steps) < 100

@@ -1,0 +1,36 @@
+import pytest
+
+from workers.contracts.snapshot import TenantPolicy
+from workers.gateway.flows import MAX_FLOWS_PER_TENANT, Flows, Share
+
+pytestmark = pytest.mark.unit
+
+TENANT = TenantPolicy(tenant_id="t", name="t", service_class="gold", slo_profile="p", weight=2.0, max_queued_requests=9)
+
+
+def test_a_tenant_without_flows_has_its_whole_share():
+    assert Flows().enter(TENANT, b"") == Share("t", 2.0, 9)
+
+
+def test_flows_divide_weight_and_queue_of_their_tenant():
+    flows = Flows()
+    first = flows.enter(TENANT, b"a")
+    second = flows.enter(TENANT, b"b")
+    assert first.account != second.account
+    assert (first.weight, second.weight, second.max_queued) == (2.0, 1.0, 4)
+    assert flows.enter(TENANT, b"").weight == pytest.approx(2 / 3)
+
+
+def test_a_flow_that_has_ended_leaves_nothing():
+    flows = Flows()
+    share = flows.enter(TENANT, b"a")
+    flows.leave("t", share.account)
+    flows.leave("t", "t")
+    assert flows.enter(TENANT, b"") == Share("t", 2.0, 9)
+    assert flows._live == {}
+
+
+def test_a_million_names_make_a_bounded_number_of_accounts():
+    flows = Flows()
+    accounts = {flows.enter(TENANT, b"%d" % number).account for number in range(10_000)}
+    assert len(accounts) == MAX_FLOWS_PER_TENANT

@@ -1,0 +1,35 @@
+"""Which weights lie on this node's disk, by the keys of versions: a repository, with or without its revision."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+_REPOSITORY = "models--"
+
+
+def hub_directory(environ: Mapping[str, str]) -> Path:
+    """Where Hugging Face's own programs keep what they fetched."""
+    home = environ.get("HF_HOME") or Path(environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+
+
+def cached_weights(hub: Path) -> dict[str, int]:
+    """Bytes by key. A download that has not ended is not there yet."""
+    found: dict[str, int] = {}
+    for repository in sorted(hub.glob(f"{_REPOSITORY}*")):
+        name = repository.name.removeprefix(_REPOSITORY).replace("--", "/")
+        if any(repository.glob("blobs/*.incomplete")):
+            continue
+        for snapshot in sorted(repository.glob("snapshots/*")):
+            found[f"{name}@{snapshot.name}"] = found[name] = _size_of(snapshot)
+    return found
+
+
+def free_disk_bytes(directory: Path) -> int | None:
+    """Of the disk that holds it, or will."""
+    existing = next((path for path in (directory, *directory.parents) if path.is_dir()), None)
+    return shutil.disk_usage(existing).free if existing else None
+
+
+def _size_of(snapshot: Path) -> int:
+    return sum(path.stat().st_size for path in snapshot.rglob("*") if path.is_file())

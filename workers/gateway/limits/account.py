@@ -1,0 +1,215 @@
+"""One limit of one subject, as this gateway holds it: its lease, and what has become of it."""
+
+from collections import deque
+
+from workers.contracts.limits import MINUTE_KINDS, MONEY_KINDS, PICO_PER_NANO, SPANS, LimitRule, Period
+from workers.gateway.limits.authority import WINDOW_MS, Answer, Ask, Shape
+
+IDLE_AFTER_S = 0.1
+_WINDOW_S = WINDOW_MS / 1000
+_KEEP_MINUTE_MS = 3_600_000
+_KEEP_PERIOD_MS = 40 * 86_400_000
+_KEEP_FOREVER_MS = 4_000_000_000_000
+
+
+class Account:
+    """`free` is what the lease has left for requests to come.
+
+    reserve ──▶ settle   once each; `settle` with what was really used, which may be more than was reserved
+    overdraw             reserves without a lease, which the authority learns of all the same
+    renounce             gives back what is free
+    """
+
+    __slots__ = (
+        "_carried_pico",
+        "_committed_when_asked",
+        "_is_placed",
+        "_recent",
+        "_told_committed",
+        "account_id",
+        "granted",
+        "head",
+        "is_dirty",
+        "is_near",
+        "lacks",
+        "last_used_at",
+        "marker",
+        "period",
+        "reached_at",
+        "reserved",
+        "returned",
+        "rule",
+        "spent",
+        "subject",
+        "told",
+        "told_at",
+        "waiting",
+    )
+
+    def __init__(self, account_id: str, rule: LimitRule, period: Period, *, marker: str, subject: str) -> None:
+        self.account_id = account_id
+        self.rule = rule
+        self.period = period
+        self.marker = marker
+        self.subject = subject
+        self.granted = self.spent = self.returned = self.reserved = 0
+        self.told: Answer | None = None
+        self.told_at = float("-inf")
+        self.waiting = self.head = self.lacks = 0
+        self.is_dirty = False
+        self.is_near = False
+        self.last_used_at = self.reached_at = float("-inf")
+        self._carried_pico = 0
+        self._is_placed = False
+        self._committed_when_asked = 0
+        self._recent: deque[list[float]] = deque()
+        self._told_committed = 0
+
+    @property
+    def free(self) -> int:
+        return self.granted - self.spent - self.returned - self.reserved
+
+    @property
+    def remaining(self) -> int:
+        """Of the limit as it was told last, less what was taken here since."""
+        return self.told.remaining - self._taken_since_told if self.told is not None else self.rule.amount
+
+    @property
+    def has_news(self) -> bool:
+        return self.is_dirty or self.waiting > 0 or self.free > 0
+
+    @property
+    def _taken_since_told(self) -> int:
+        return self.spent + self.reserved - self._told_committed
+
+    # -- requests
+
+    def reserve(self, amount: int, now: float) -> None:
+        self.last_used_at = now
+        self.is_dirty = True
+        if self.rule.kind == "requests_per_minute":
+            self._spend(amount, now)
+        else:
+            self.reserved += amount
+
+    def overdraw(self, amount: int, now: float) -> None:
+        self.granted += max(amount - max(self.free, 0), 0)
+        self.reserve(amount, now)
+
+    def settle(self, reserved: int, tokens: int, cost_pico_usd: int, now: float) -> None:
+        """The account of requests has nothing to settle: they count as soon as they are admitted."""
+        kind = self.rule.kind
+        if kind == "requests_per_minute":
+            return
+        self.last_used_at = now
+        self.is_dirty = True
+        self.reserved -= reserved
+        if kind in MONEY_KINDS:
+            total_pico = self._carried_pico + cost_pico_usd
+            self._carried_pico = total_pico % PICO_PER_NANO
+            self._spend(total_pico // PICO_PER_NANO, now)
+        elif kind != "concurrent_requests":
+            self._spend(tokens, now)
+
+    def _spend(self, amount: int, now: float) -> None:
+        self.spent += amount
+        self.granted += max(-self.free, 0)
+        if amount and self.rule.kind in MINUTE_KINDS:
+            if self._recent and now - self._recent[-1][0] < 1:
+                self._recent[-1][1] += amount
+            else:
+                self._recent.append([now, amount])
+
+    def renounce(self) -> None:
+        if self.free > 0:
+            self.returned += self.free
+            self.is_dirty = True
+
+    def share(self, holders: int, now: float) -> int:
+        """Of `holders` gateways that cannot ask, each may admit its part of what was left, rounded up."""
+        limit = self.told.limit if self.told is not None else self.rule.amount
+        if self.rule.kind in SPANS:
+            left = self.told.remaining if self.told is not None else limit
+            return -(-left // holders) - self._taken_since_told
+        part = -(-limit // holders)
+        return part - self.reserved - self._count_recent(now)
+
+    # -- the authority
+
+    def ask(self, sequence: int, now: float) -> Ask:
+        """What to say now. The answer goes to `answered` together with it; without one it is said again."""
+        rule = self.rule
+        asked = Ask(
+            account=self.account_id,
+            shape=shape_of(rule),
+            marker=self.marker if rule.is_counted_by_control_plane and rule.kind in SPANS else "",
+            keep_ms=self._keep_ms(),
+            revision=rule.revision,
+            amount=rule.amount,
+            burst=rule.burst or 0,
+            raised_amount=rule.raised_amount or 0,
+            raised_until_ms=int((rule.raised_until or 0) * 1000),
+            sequence=sequence if self._is_placed else 0,
+            granted=self.granted,
+            spent=self.spent,
+            returned=self.returned,
+            reserved=self.reserved,
+            recent=self._count_recent(now),
+            head=self.head,
+            need=max(self.lacks - self.free, 0),
+            extra=self._welcome(),
+        )
+        self.is_dirty = False
+        self._committed_when_asked = self.spent + self.reserved
+        return asked
+
+    def answered(self, ask: Ask, answer: Answer, sent_at: float) -> None:
+        if self._is_placed:
+            self.granted += max(answer.granted - ask.granted, 0)
+            self._told_committed = ask.spent + ask.reserved
+        else:
+            self._place(answer)
+        self.told = answer
+        self.told_at = sent_at
+        if answer.is_recalled and not (self.waiting and self.free >= self.head):
+            self.renounce()
+
+    def _place(self, answer: Answer) -> None:
+        """What this process had spent before it forgot the account, and what was taken here before it was asked."""
+        self._is_placed = True
+        self.is_dirty = self.is_dirty or self.spent + self.reserved > 0
+        self._told_committed = answer.spent
+        self._committed_when_asked += answer.spent
+        self.granted += answer.granted
+        self.spent += answer.spent
+        self.returned += answer.returned
+
+    def give_back_if_idle(self, now: float) -> None:
+        if not self.waiting and now - self.last_used_at >= IDLE_AFTER_S:
+            self.renounce()
+
+    def _welcome(self) -> int:
+        """Twice what went since the last message, so that a steady stream of requests never waits."""
+        if self.rule.kind == "concurrent_requests":
+            return 0
+        gone = self.spent + self.reserved - self._committed_when_asked
+        return max(2 * gone - max(self.free, 0), 0)
+
+    def _count_recent(self, now: float) -> int:
+        while self._recent and now - self._recent[0][0] >= _WINDOW_S + 1:
+            self._recent.popleft()
+        return int(sum(amount for _, amount in self._recent))
+
+    def _keep_ms(self) -> int:
+        if self.rule.kind not in SPANS:
+            return _KEEP_MINUTE_MS
+        length_s = self.period.end - self.period.start
+        return _KEEP_FOREVER_MS if length_s == float("inf") else int(length_s * 1000) + _KEEP_PERIOD_MS
+
+
+def shape_of(rule: LimitRule) -> Shape:
+    if rule.kind == "concurrent_requests":
+        return "slots"
+    if rule.kind in SPANS:
+        return "period"
+    return "window" if rule.burst is None else "bucket"

@@ -1,0 +1,111 @@
+"""Talks to the authority in the background: at once for who waits, soon for news, and now and then to show that it lives."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Protocol
+
+from workers.gateway.limits.admission import Limits
+from workers.gateway.limits.authority import Ask, LocalAuthority, Reply
+from workers.gateway.limits.ledger import TTL_S
+from workers.gateway.limits.valkey import AuthorityError, ValkeyAuthority
+
+logger = logging.getLogger(__name__)
+
+# News waits so long at most; between two messages there is a gap, so that a storm of requests at a limit does not become one of messages.
+SYNC_S = 0.05
+GAP_S = 0.005
+GAP_WHILE_WAITING_S = 0.02
+
+
+class Authority(Protocol):
+    async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
+        """Raises AuthorityError."""
+
+    async def close(self) -> None: ...
+
+
+class OwnAuthority:
+    """Of a gateway that shares its limits with no other; they begin anew with it."""
+
+    def __init__(self, holder: str) -> None:
+        self._holder = holder
+        self._authority = LocalAuthority(ttl_ms=int(TTL_S * 1000))
+
+    async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
+        del events
+        return self._authority.exchange(self._holder, asks, int(time.time() * 1000))
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def authority_at(url: str, holder: str) -> Authority:
+    return ValkeyAuthority(url, holder=holder, ttl_s=TTL_S, warm_s=TTL_S) if url else OwnAuthority(holder)
+
+
+class AuthorityLink:
+    def __init__(self, limits: Limits, authority: Authority) -> None:
+        self._limits = limits
+        self._authority = authority
+        self._wake = asyncio.Event()
+        self._is_failing = False
+
+    async def run(self) -> None:
+        self._limits.wake = self._wake.set
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SYNC_S):
+                    await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._turn()
+            except Exception:
+                logger.exception("limits: a turn failed")
+
+    async def close(self) -> None:
+        """Gives everything back that is not promised to a request."""
+        ledger = self._limits.ledger
+        ledger.give_all_back()
+        with contextlib.suppress(AuthorityError):
+            await self._authority.exchange(ledger.asks(time.monotonic()), list(self._limits.events))
+        await self._authority.close()
+
+    async def _turn(self) -> None:
+        ledger, now = self._limits.ledger, time.monotonic()
+        ledger.end_raises(time.time())
+        if ledger.is_due(now):
+            await self._exchange(now)
+            await asyncio.sleep(GAP_WHILE_WAITING_S if ledger.waiters or self._is_failing else GAP_S)
+            if ledger.waiters:
+                self._wake.set()
+        self._refresh_figures()
+
+    async def _exchange(self, sent_at: float) -> None:
+        ledger, figures = self._limits.ledger, self._limits.figures
+        asks, events = ledger.asks(sent_at), list(self._limits.events)
+        figures.exchanges += 1
+        try:
+            reply = await self._authority.exchange(asks, events)
+        except AuthorityError as error:
+            figures.failed_exchanges += 1
+            self._note_failure(error)
+            ledger.failed(asks, time.monotonic())
+        else:
+            self._is_failing = False
+            for _ in events:
+                self._limits.events.popleft()
+            ledger.answered(asks, reply, sent_at=sent_at, now=time.monotonic())
+
+    def _note_failure(self, error: AuthorityError) -> None:
+        """Once: it is asked again many times a second."""
+        if not self._is_failing:
+            logger.warning("limits: nobody can say how much is left: %s", error)
+        self._is_failing = True
+
+    def _refresh_figures(self) -> None:
+        ledger, figures = self._limits.ledger, self._limits.figures
+        figures.is_degraded = ledger.is_degraded(time.monotonic())
+        figures.degraded_admissions = ledger.degraded_admissions
+        figures.waiting = len(ledger.waiters)

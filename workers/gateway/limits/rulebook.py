@@ -1,0 +1,98 @@
+"""Which limits a request comes under: those of its tenant, of the key's owner, of the end user, and of the key."""
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
+
+from workers.contracts.limits import EACH, Block, LimitRule, Period, Scope, TenantLimits, period_at, subject_name
+from workers.contracts.snapshot import Price
+
+_UTC = ZoneInfo("UTC")
+
+
+class Demand(Struct, frozen=True, kw_only=True):
+    """A request before it is served. `end_user` is whom it names, else the key's owner stands in. `output_tokens` is
+    the most there may be, or, where the client set no limit (`is_output_known` False), what was learned.
+    """
+
+    key_id: str
+    member_id: str
+    end_user: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    is_output_known: bool = True
+    price: Price = Price()
+
+    def subject(self, scope: Scope) -> str:
+        if scope == "key":
+            return self.key_id
+        if scope == "member":
+            return self.member_id
+        return (self.end_user or self.member_id) if scope == "end_user" else ""
+
+
+class _Choice(Struct):
+    """Of the rules of one scope, kind, model and setter: who is named has that one, all others the one for each."""
+
+    scope: Scope
+    model: str
+    by_subject: dict[str, LimitRule]
+
+    def rule_for(self, demand: Demand) -> tuple[LimitRule, str] | None:
+        if self.model and self.model != demand.model:
+            return None
+        subject = demand.subject(self.scope)
+        rule = self.by_subject.get(subject) or self.by_subject.get(EACH)
+        return (rule, subject) if rule is not None else None
+
+
+class TenantRules:
+    """A tenant's limits, indexed. Periods are kept until they end."""
+
+    def __init__(self, limits: TenantLimits) -> None:
+        self.tenant_id = limits.tenant_id
+        self.degraded = limits.degraded
+        self._zone = zone_named(limits.time_zone)
+        self._blocks = limits.blocks
+        self._periods: dict[str, Period] = {}
+        choices: dict[tuple[str, ...], _Choice] = {}
+        for rule in limits.rules:
+            choice = choices.setdefault(
+                (rule.scope, rule.kind, rule.model, rule.setter, rule.tenant_id), _Choice(rule.scope, rule.model, {})
+            )
+            choice.by_subject[rule.subject] = rule
+        self._choices = list(choices.values())
+
+    def rules_for(self, demand: Demand) -> list[tuple[LimitRule, str]]:
+        """Each with the subject's name."""
+        found = [choice.rule_for(demand) for choice in self._choices]
+        return [
+            (rule, subject_name(rule.tenant_id or self.tenant_id, subject)) for rule, subject in filter(None, found)
+        ]
+
+    def block_for(self, demand: Demand, unix_time: float) -> Block | None:
+        for block in self._blocks:
+            is_over = block.until is not None and block.until <= unix_time
+            if not is_over and block.subject == demand.subject(block.scope):
+                return block
+        return None
+
+    def period(self, kind: str, unix_time: float) -> Period:
+        known = self._periods.get(kind)
+        if known is None or not known.start <= unix_time < known.end:
+            known = self._periods[kind] = period_at(kind, self._zone, unix_time)
+        return known
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """UTC for a name that this machine does not know."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return _UTC
+
+
+def index_limits(limits: list[TenantLimits]) -> dict[str, TenantRules]:
+    """By tenant; one without rules and blocks is left out, and costs its requests one look-up."""
+    return {one.tenant_id: TenantRules(one) for one in limits if one.rules or one.blocks}
