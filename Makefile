@@ -1,6 +1,6 @@
 # Everything a person types. Variables are given after the target: make up ENGINE=fake TOKENYARD_WEB_PORT=8100
 .DEFAULT_GOAL := help
-.PHONY: help up status logs down reset test test-engine check format lock base dev compiled
+.PHONY: help up agent status logs down reset test test-engine check format lock base dev compiled
 MAKEFLAGS += --no-print-directory
 export PYTHONUTF8 := 1
 
@@ -16,6 +16,10 @@ help: ## what can be typed
 
 up: base compiled ## start everything and print where it is (DETACH=1 returns when ready)
 	@$(PY) -m deploy.local up $(if $(call is_set,$(DETACH)),--detach)
+
+agent: base ## make this machine a node (JOIN=… as the console prints it, NAME=, DIR=, GATEWAY_URL=)
+	@$(PY) -m workers.agent.join --join '$(JOIN)' --directory '$(or $(DIR),var/agent)' $(if $(NAME),--name '$(NAME)') \
+		$(if $(GATEWAY_URL),--gateway-url '$(GATEWAY_URL)')
 
 status: base ## what runs, since when, restarted how often
 	@$(PY) -m deploy.local status

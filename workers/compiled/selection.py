@@ -9,7 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _PATTERNS = (
     "workers/contracts/ids.py",
+    "workers/contracts/pricing.py",
+    "workers/contracts/settlement.py",
     "workers/gateway/*.py",
+    "workers/gateway/limits/*.py",
     "workers/scheduling/*.py",
     "workers/scheduling/[!p]*/*.py",  # all but the peers, which are there to be compared with
     "workers/scheduling/p[!e]*/*.py",
@@ -20,7 +23,23 @@ _PATTERNS = (
 # What mypyc cannot take or is not hot: classes in functions, defaults by msgspec's `field`, files and reports.
 _LEFT_OUT = frozenset(
     f"workers.gateway.{name}"
-    for name in ("access_log", "admin", "exposition", "files", "metrics", "paths", "report", "service")
+    for name in (
+        "access_log",
+        "admin",
+        "engines",
+        "exposition",
+        "files",
+        "forms",
+        "limits.authority",
+        "limits.link",
+        "limits.valkey",
+        "metrics",
+        "paths",
+        "report",
+        "service",
+        "trails",
+        "workflows",
+    )
 )
 _TYPED_BY = ("compiled", "contracts", "gateway", "scheduling", "simulator")
 # Changes whenever what is done with the sources does, so that builds of older steps are not used.

@@ -52,9 +52,9 @@ SCHEDULER_TICK_S = 0.25
 class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
-    `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are kept;
-    without it there are none. Without `tracing` no spans are made.
-    `valkey_url` is where gateways share their limits; without it this one keeps its own.
+    `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
+    kept; without it there are none. Without `tracing` no spans are made. `valkey_url` is where gateways share their
+    limits; without it this one keeps its own.
     """
 
     host: str

@@ -11,13 +11,14 @@ from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.registry.models import Model
-from apps.usage.models import Rerating, UsageByModel, UsageByWorkflow, UsageRecord, UsageSlot
+from apps.usage.models import Rerating, UsageRecord
 from apps.usage.selectors.reports import scope_for, sum_usage
 from apps.usage.services import rating, rerating
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.rating import price_unpriced
+from apps.usage.services.rollup_sql import ROLLUPS
 from apps.usage.services.rerating import apply_rerating, cancel_rerating, run_reratings, start_rerating
 from tests.factories.domain import NOW, make_version
 from tests.factories.usage import ARRIVED_AT_S, make_record
@@ -59,7 +60,7 @@ def total():
 def rollups_agree():
     whole = sum((row.cost_usd for row in UsageRecord.objects.all()), Decimal())
     unpriced = UsageRecord.objects.filter(is_unpriced=True).count()
-    for rollup in (UsageSlot, UsageByModel, UsageByWorkflow):
+    for rollup in ROLLUPS:
         rows = list(rollup.objects.all())
         assert sum((row.cost_usd for row in rows), Decimal()) == whole
         assert sum(row.unpriced_count for row in rows) == unpriced

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import chat_body, running_gateway, snapshot_for
+from tests.support.gateways import chat_body, running_gateway, snapshot_for, with_shape
 from tests.support.raw_http import call
 
 pytestmark = pytest.mark.integration
@@ -35,7 +35,7 @@ async def broken_and_unbroken(tmp_path, path, body, *, warm=False, **faults):
     async with (
         fake_engine(*ENGINE) as good,
         fake_engine(*ENGINE) as bad,
-        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [good.port, bad.port]))) as gateway,
+        running_gateway(tmp_path, with_shape(snapshot_for(("demo-chat", 100, [good.port, bad.port])), 0.2)) as gateway,
     ):
         if warm:  # so that the engines' fingerprints are known
             await asyncio.gather(*[gateway.call("POST", path, body | {"max_tokens": 2}) for _ in range(4)])

@@ -1,10 +1,11 @@
-"""Requests at the door: within their limits they go in, at once where the lease has room; else they wait or are refused."""
+"""Requests at the door: within their limits they go in, at once where the lease has room; else they wait."""
 
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from workers.contracts.limits import LimitEvent, TenantLimits
 from workers.gateway import errors
@@ -29,26 +30,26 @@ class Applicant(Protocol):
         """Its client left while it waited."""
 
 
+class Asked(Struct, frozen=True):
+    """What a request wants, under which rules, and since when."""
+
+    claims: list[Claim]
+    rules: TenantRules
+    at: float
+
+
 class Waiting:
     """Owns a client's connection while its request waits for a share."""
 
     __slots__ = ("_applicant", "_limits", "_receipt", "claims", "rules", "waits_since")
 
-    def __init__(
-        self,
-        limits: "Limits",
-        applicant: Applicant,
-        receipt: object,
-        claims: list[Claim],
-        rules: TenantRules,
-        now: float,
-    ) -> None:
+    def __init__(self, limits: "Limits", applicant: Applicant, receipt: object, asked: Asked) -> None:
         self._limits = limits
         self._applicant = applicant
         self._receipt = receipt
-        self.claims = claims
-        self.rules = rules
-        self.waits_since = now
+        self.claims = asked.claims
+        self.rules = asked.rules
+        self.waits_since = asked.at
 
     def admitted(self, reservation: Reservation) -> None:
         self._limits.let_in(self._applicant, self._receipt, reservation)
@@ -91,7 +92,7 @@ class Limits:
         self.ledger.adopt(rule for one in limits for rule in one.rules)
 
     def apply(self, applicant: Applicant, receipt: object, rules: TenantRules, demand: Demand) -> Waiting | None:
-        """Answers the applicant at once, or returns what waits in its place. `receipt` stands for it until `settled`."""
+        """Answers the applicant now, or returns what waits in its place. `receipt` stands for it until `settled`."""
         unix_time, now = self._unix_time(), self._monotonic()
         block = rules.block_for(demand, unix_time)
         if block is not None:
@@ -100,7 +101,7 @@ class Limits:
         claims = self.ledger.claims_for(rules, demand, unix_time)
         verdict = self.ledger.reserve(claims, rules, now)
         if verdict is None:
-            waiting = Waiting(self, applicant, receipt, claims, rules, now)
+            waiting = Waiting(self, applicant, receipt, Asked(claims, rules, now))
             self.ledger.wait(waiting)
             self.wake()
             return waiting

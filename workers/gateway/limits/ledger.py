@@ -238,7 +238,7 @@ class Ledger:
         return self._reserve_degraded(claims, waiter.rules, now) if now - waiter.waits_since >= WAIT_S else None
 
     def _reserve_degraded(self, claims: list[Claim], rules: TenantRules, now: float) -> Reservation | Shortfall:
-        """This gateway's share of what was left when somebody last knew."""
+        """A share of what was left when somebody last knew."""
         for claim in claims:
             if rules.degraded == "refuse" or claim.amount > claim.account.share(self.holders, now):
                 return Shortfall(claim=claim, is_unknown=True)
@@ -281,8 +281,9 @@ class Ledger:
 
 
 def _is_used_up(claim: Claim, since: float) -> bool:
-    """Only somebody who was asked after the request came can say so; and of what is promised to requests elsewhere,
-    only once every gateway has had the time to tell what ended before this one came.
+    """Only somebody who was asked after the request came can say so.
+
+    Of what is promised to requests elsewhere it waits until every gateway has had the time to tell what ended before.
     """
     account, told = claim.account, claim.account.told
     if told is None or account.told_at < since or told.state != "ready" or claim.amount <= account.remaining:

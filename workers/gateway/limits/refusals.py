@@ -161,7 +161,7 @@ _WORDS = {"tenant": "tenant", "member": "member's keys", "end_user": "user", "ke
 
 
 def describe(account: Account) -> str:
-    """ "The limit of 60 requests per minute of this tenant on `chat` (limit 0192…)"."""
+    """`The limit of 60 requests per minute of this tenant on chat (limit 0192…)`."""
     rule = account.rule
     model = f" on `{rule.model}`" if rule.model else ""
     limit = _limit_of(account)

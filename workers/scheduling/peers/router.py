@@ -55,7 +55,9 @@ class Shed(Protocol):
 
 
 class Router:
-    """Without a gate every request is sent at once."""
+    """Without a gate every request is sent at once; `uses_engine_priorities` then passes the class to the engine."""
+
+    uses_engine_priorities = False
 
     def __init__(
         self, picker: Picker, *, kv_capacity_tokens: int, gate: Gate | None = None, order: Order | None = None,

@@ -17,8 +17,9 @@ Entry = tuple[float, int, Ticket]
 class Plan:
     """A ticket with a limit is kept, parked or late; one without is always kept, and never counted.
 
-    Kept tickets can all be served in time by a fleet of `capacity` endpoints with a backlog of prefill in its engines. When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's
-    rule, by value density); so is, on arrival, what is below the bid price.
+    Kept tickets can all be served in time by a fleet of `capacity` endpoints with the backlog that its engines have.
+    When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's rule, by value
+    density); so is, on arrival, what is below the bid price.
     """
 
     def __init__(self, tuning: Tuning, now: float) -> None:
