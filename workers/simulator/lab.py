@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.scheduling.endpoint import EndpointSpec
+from workers.scheduling.endpoint_spec import EndpointSpec, Warmth
 from workers.scheduling.interface import Command, Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.peers.registry import build_peer
@@ -122,11 +122,13 @@ class Ours(Scheduler):
         *,
         is_draining: bool,
         spec: EndpointSpec | None = None,
+        warmth: Warmth = "warm",
+        ready_in_s: float | None = None,
     ) -> list[Command]:
-        del spec
         return super().endpoint_updated(
-            endpoint_id, version_id, max_running, now, is_draining=is_draining, spec=self._spec
-        )
+            endpoint_id, version_id, max_running, now, is_draining=is_draining, spec=spec or self._spec, warmth=warmth,
+            ready_in_s=ready_in_s,
+        )  # fmt: skip
 
 
 def noisy(cost: StepCost, rng: Random) -> StepCost:
