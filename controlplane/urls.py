@@ -14,7 +14,18 @@ def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's si
 
 _REST = [
     path("", include(f"apps.{app}.urls"))
-    for app in ("tenants", "registry", "fleet", "quotas", "limits", "deployments", "usage", "telemetry", "routing")
+    for app in (
+        "tenants",
+        "registry",
+        "fleet",
+        "quotas",
+        "limits",
+        "deployments",
+        "placement",
+        "usage",
+        "telemetry",
+        "routing",
+    )
 ]
 
 urlpatterns: list[URLPattern | URLResolver] = [

@@ -10,7 +10,8 @@ from django.http import QueryDict
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
 from apps.console.policies.periods import Period, period_for, zone_named
-from apps.usage.selectors.reports import UsageScope, scope_for
+from apps.usage.selectors.reports import scope_for
+from apps.usage.selectors.sums import UsageScope
 
 
 @dataclass(frozen=True)

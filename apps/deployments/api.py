@@ -29,12 +29,18 @@ class DeploymentView(OperatorView):
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
 
-    @extend_schema(request=serializers.ScaleSerializer, responses=serializers.DeploymentSerializer)
+    @extend_schema(request=serializers.DeploymentChangeSerializer, responses=serializers.DeploymentSerializer)
     def patch(self, request: Request, deployment_id: UUID) -> Response:
         deployment = selectors.get_deployment(deployment_id)
-        change = parsed(serializers.ScaleSerializer, request.data)
-        services.scale_deployment(actor=self.actor, deployment=deployment, now=self.now, **change)
+        change = services.Change(**parsed(serializers.DeploymentChangeSerializer, request.data))
+        services.change_deployment(actor=self.actor, deployment=deployment, change=change, now=self.now)
         return Response(serializers.DeploymentSerializer(deployment).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        deployment = selectors.get_deployment(deployment_id)
+        services.delete_deployment(actor=self.actor, deployment=deployment, now=self.now)
+        return Response(status=204)
 
 
 class ReplicasView(OperatorView):
@@ -51,3 +57,18 @@ class RestartView(OperatorView):
         replica = selectors.get_replica(replica_id)
         services.restart_replica(actor=self.actor, replica=replica, now=self.now)
         return Response(serializers.ReplicaSerializer(replica).data, status=202)
+
+
+class DrainReplicaView(OperatorView):
+    @extend_schema(request=None, responses={202: serializers.ReplicaSerializer})
+    def post(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        replica = selectors.get_replica(replica_id)
+        services.drain_replica(actor=self.actor, replica=replica, now=self.now)
+        return Response(serializers.ReplicaSerializer(replica).data, status=202)
+
+
+class ReplicaEventsView(OperatorView):
+    @extend_schema(responses=serializers.ReplicaEventSerializer(many=True))
+    def get(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        replica = selectors.get_replica(replica_id)
+        return self.paged(replica.events.all(), serializers.ReplicaEventSerializer)

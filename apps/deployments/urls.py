@@ -6,5 +6,7 @@ urlpatterns = [
     path("deployments/", api.DeploymentsView.as_view()),
     path("deployments/<uuid:deployment_id>/", api.DeploymentView.as_view()),
     path("deployments/<uuid:deployment_id>/replicas/", api.ReplicasView.as_view()),
+    path("replicas/<uuid:replica_id>/drain/", api.DrainReplicaView.as_view()),
+    path("replicas/<uuid:replica_id>/events/", api.ReplicaEventsView.as_view()),
     path("replicas/<uuid:replica_id>/restart/", api.RestartView.as_view()),
 ]

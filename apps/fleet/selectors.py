@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
-from apps.fleet.models import Node
+from apps.fleet.models import JoinToken, Node
 
 
 def list_nodes() -> QuerySet[Node]:
@@ -24,3 +24,14 @@ def find_node_by_token(text: str) -> Node | None:
 
 def name_nodes(ids: set[UUID]) -> dict[UUID, str]:
     return dict(Node.objects.filter(pk__in=ids).values_list("pk", "name"))
+
+
+def list_join_tokens() -> QuerySet[JoinToken]:
+    return JoinToken.objects.all()
+
+
+def get_join_token(token_id: UUID) -> JoinToken:
+    token = list_join_tokens().filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("no such join token")
+    return token

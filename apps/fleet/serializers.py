@@ -2,23 +2,28 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.fleet.models import Accelerator, Node
+from apps.fleet.models import Accelerator, JoinToken, Node
 
 
 class AcceleratorSerializer(serializers.ModelSerializer[Accelerator]):
     class Meta:
         model = Accelerator
-        fields = ["id", "index", "kind", "name", "memory_total_bytes"]
+        fields = [
+            "id", "key", "index", "kind", "name", "model", "profile", "memory_total_bytes", "foreign_bytes",
+            "foreign_processes", "island", "numa", "driver_version", "problem",
+        ]  # fmt: skip
 
 
 class NodeSerializer(serializers.ModelSerializer[Node]):
     accelerators = AcceleratorSerializer(many=True)
     inventory = serializers.DictField()
+    labels = serializers.DictField()
 
     class Meta:
         model = Node
         fields = [
-            "id", "name", "state", "is_cordoned", "gateway_url", "boot_id", "agent_version", "inventory",
+            "id", "name", "state", "is_cordoned", "is_draining", "is_lost", "labels",
+            "gateway_url", "boot_id", "agent_version", "inventory",
             "accelerators", "created_at", "last_seen_at",
         ]  # fmt: skip
 
@@ -37,5 +42,47 @@ class ShownOnceNodeSerializer(NodeSerializer):
         fields = ["agent_token", *NodeSerializer.Meta.fields]
 
 
-class CordonSerializer(serializers.Serializer[Any]):
-    is_cordoned = serializers.BooleanField()
+class NodeChangeSerializer(serializers.Serializer[Any]):
+    """What is left out stays as it is."""
+
+    is_cordoned = serializers.BooleanField(required=False)
+    is_draining = serializers.BooleanField(required=False)
+    labels = serializers.DictField(child=serializers.CharField(max_length=63, allow_blank=True), required=False)
+
+
+class NewJoinTokenSerializer(serializers.Serializer[Any]):
+    labels = serializers.DictField(child=serializers.CharField(max_length=63, allow_blank=True), required=False)
+    lifetime_s = serializers.IntegerField(default=3600, min_value=60, max_value=7 * 24 * 3600)
+
+
+class JoinTokenSerializer(serializers.ModelSerializer[JoinToken]):
+    labels = serializers.DictField()
+
+    class Meta:
+        model = JoinToken
+        fields = ["id", "prefix", "labels", "created_by", "created_at", "expires_at", "used_at", "node_id"]
+
+
+class ShownOnceJoinTokenSerializer(JoinTokenSerializer):
+    """`token` is in this answer and nowhere else, and so are the lines that hold it."""
+
+    token = serializers.CharField()
+    make_line = serializers.CharField()
+    container_line = serializers.CharField()
+    systemd_unit = serializers.CharField()
+
+    class Meta(JoinTokenSerializer.Meta):
+        fields = ["token", "make_line", "container_line", "systemd_unit", *JoinTokenSerializer.Meta.fields]
+
+
+class JoinSerializer(serializers.Serializer[Any]):
+    token = serializers.CharField(max_length=200)
+    name = serializers.SlugField(max_length=63)
+    gateway_url = serializers.URLField(max_length=200, required=False, default="")
+
+
+class JoinedSerializer(serializers.Serializer[Any]):
+    """What an agent needs to know to be one."""
+
+    node_id = serializers.UUIDField()
+    agent_token = serializers.CharField()

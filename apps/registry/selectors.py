@@ -4,6 +4,7 @@ from django.db.models import QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.registry.models import Model, ModelVersion
+from apps.registry.policies.needs import Registered
 
 
 def list_models() -> QuerySet[Model]:
@@ -31,3 +32,14 @@ def get_version(version_id: UUID) -> ModelVersion:
 
 def name_versions(ids: set[UUID]) -> dict[UUID, str]:
     return {version.pk: str(version) for version in list_versions().filter(pk__in=ids)}
+
+
+def registered(version: ModelVersion) -> Registered:
+    """What its memory depends on."""
+    return Registered(
+        config=version.config,
+        weight_bytes=version.weight_bytes,
+        quantisation=version.quantisation,
+        max_context_tokens=version.max_context_tokens,
+        engine_args=version.engine_args,
+    )

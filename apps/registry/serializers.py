@@ -8,12 +8,15 @@ from apps.registry.models import Engine, Model, ModelVersion, Task
 class VersionSerializer(serializers.ModelSerializer[ModelVersion]):
     model_name = serializers.CharField(source="model.name")
     engine_args = serializers.DictField()
+    tags = serializers.ListField(child=serializers.CharField())
+    lora_adapters = serializers.ListField(child=serializers.DictField())
 
     class Meta:
         model = ModelVersion
         fields = [
             "id", "model_id", "model_name", "label", "engine", "source", "served_name", "engine_args",
-            "max_context_tokens", "created_at",
+            "max_context_tokens", "revision", "dtype", "quantisation", "licence", "tags", "lora_adapters",
+            "weight_bytes", "created_at",
         ]  # fmt: skip
 
 
@@ -28,12 +31,26 @@ class NewModelSerializer(serializers.Serializer[Any]):
     task = serializers.ChoiceField(choices=Task.choices)
 
 
+class LoRAAdapterSerializer(serializers.Serializer[Any]):
+    name = serializers.SlugField(max_length=63)
+    source = serializers.CharField(max_length=500)  # type: ignore[assignment]  # likewise
+
+
 class NewVersionSerializer(serializers.Serializer[Any]):
     label = serializers.SlugField(max_length=30)  # type: ignore[assignment]  # DRF takes fields off the class
     engine = serializers.ChoiceField(choices=Engine.choices)
     source = serializers.CharField(max_length=500)  # type: ignore[assignment]  # likewise
     served_name = serializers.CharField(max_length=200)
     engine_args = serializers.DictField(required=False)
+    revision = serializers.CharField(max_length=100, required=False)
+    dtype = serializers.ChoiceField(choices=["auto", "bfloat16", "float16", "float32"], required=False)
+    quantisation = serializers.CharField(max_length=30, required=False)
+    licence = serializers.CharField(max_length=100, required=False)
+    tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
+    lora_adapters = serializers.ListField(child=LoRAAdapterSerializer(), max_length=64, required=False)
+    config = serializers.DictField(required=False, help_text="The model's own config.json.")
+    weight_index = serializers.DictField(required=False, help_text="Its model.safetensors.index.json.")
+    weight_bytes = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
     max_context_tokens = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=1, max_value=2**31 - 1
     )

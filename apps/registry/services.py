@@ -8,7 +8,12 @@ from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
-from apps.registry.models import Model, ModelVersion
+from apps.registry.models import Engine, Model, ModelVersion
+from apps.registry.policies.architecture import ConfigError
+from apps.registry.policies.needs import facts_of
+from apps.registry.policies.weights import total_of_index
+from apps.registry.selectors import registered
+from workers.contracts.engine_args import problem_of_engine_args
 
 
 @transaction.atomic
@@ -31,23 +36,49 @@ def create_version(
     now: datetime,
     engine_args: dict[str, Any] | None = None,
     max_context_tokens: int | None = None,
+    **facts: Any,
 ) -> ModelVersion:
-    if not isinstance(engine_args or {}, dict):
-        raise InvalidInputError("engine_args is an object", fields={"engine_args": "must be an object"})
+    """`facts` are the other fields of a version, as in models.py, and `weight_index`, its weight index's content."""
+    weight_bytes = facts.pop("weight_bytes", None) or total_of_index(facts.pop("weight_index", None) or {})
     version = ModelVersion(
         model=model,
         label=label,
         engine=engine,
         source=source,
         served_name=served_name,
-        engine_args=engine_args or {},
+        engine_args=checked_engine_args(engine, engine_args or {}),
         max_context_tokens=max_context_tokens,
+        weight_bytes=weight_bytes,
         created_at=now,
+        **facts,
     )
+    _check_shape(version)
     save_checked(version)
     after = {"engine": engine, "source": source, "served_name": served_name}
     record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
     return version
+
+
+def checked_engine_args(engine: str, engine_args: dict[str, Any]) -> dict[str, Any]:
+    """Refused here, with the reason, is better than by an engine that does not start."""
+    if not isinstance(engine_args, dict):
+        raise InvalidInputError("engine_args is an object", fields={"engine_args": "must be an object"})
+    problem = problem_of_engine_args(engine, engine_args)
+    if problem and engine in Engine.values:
+        raise InvalidInputError(f"engine_args: {problem}", fields={"engine_args": problem})
+    return engine_args
+
+
+def _check_shape(version: ModelVersion) -> None:
+    """A config.json that cannot be read would leave its memory unknown without anybody being told."""
+    try:
+        facts = facts_of(registered(version))
+    except ConfigError as error:
+        raise InvalidInputError(str(error), fields={"config": str(error)}) from error
+    longest = facts.model.max_context_tokens if facts else None
+    if longest and version.max_context_tokens and version.max_context_tokens > longest:
+        text = f"the model's own limit is {longest} tokens"
+        raise InvalidInputError(text, fields={"max_context_tokens": text})
 
 
 @transaction.atomic
@@ -63,7 +94,8 @@ def change_engine(
 ) -> ModelVersion:
     """Another engine for the same version: its replicas are replaced."""
     before = {"engine": version.engine, "source": version.source}
-    version.engine, version.source, version.engine_args = engine, source, engine_args
+    version.engine, version.source = engine, source
+    version.engine_args = checked_engine_args(engine, engine_args)
     version.max_context_tokens = max_context_tokens
     save_checked(version)
     after = {"engine": engine, "source": source}

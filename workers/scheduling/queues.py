@@ -27,6 +27,7 @@ from workers.scheduling.workflows import Workflows
 
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
+LEAST_SWEPT = 1000
 WAITING = (State.KEPT, State.PARKED, State.LATE)
 
 
@@ -75,7 +76,7 @@ class Queues:
         request = ticket.request
         self.queued.add(request)
         if ticket.hopeless_at < inf:
-            heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
+            self._note_hopeless(ticket)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives and pool.cannot_make(ticket, now):
             commands += self._degrade(ticket, now)
@@ -86,6 +87,13 @@ class Queues:
         if self.queued.exceeds_total(self._config):
             return commands + self.refuse(self._least_deserving(ticket), "queue_full", now)
         return commands
+
+    def _note_hopeless(self, ticket: Ticket) -> None:
+        """Deadlines may lie days ahead: who waits no more is swept out now and then."""
+        heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
+        if len(self._hopeless) > 2 * self.queued.total + LEAST_SWEPT:
+            self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
+            heapq.heapify(self._hopeless)
 
     def _least_deserving(self, newcomer: Ticket) -> Ticket:
         """Of the tenant that has most in the queues, what came last of its lowest class; nothing that has begun."""

@@ -12,6 +12,7 @@ from apps.deployments.models import NodeDesired, Replica
 from apps.deployments.policies.replicas import spec_hash
 from apps.fleet.models import Node
 from apps.fleet.policies.silence import LEASE
+from apps.registry.models import ModelVersion
 from workers.contracts.desired import DesiredState, ReplicaSpec
 
 # A task of the agent.
@@ -77,6 +78,7 @@ def _spec_of(replica: Replica) -> ReplicaSpec:
         "max_running_requests": deployment.max_running_requests,
         "engine_args": version.engine_args,
     }
+    process |= _weights_of(version)
     place = _place_of(replica)
     return ReplicaSpec(
         replica_id=str(replica.pk),
@@ -87,6 +89,13 @@ def _spec_of(replica: Replica) -> ReplicaSpec:
         **process,
         **place,
     )
+
+
+def _weights_of(version: ModelVersion) -> dict[str, Any]:
+    """Only what is set: an engine whose version says nothing of it is not replaced."""
+    adapters = {each["name"]: each["source"] for each in version.lora_adapters}
+    facts = {"revision": version.revision, "dtype": version.dtype, "quantisation": version.quantisation}
+    return {name: value for name, value in (facts | {"lora_adapters": adapters}).items() if value}
 
 
 def _place_of(replica: Replica) -> dict[str, Any]:

@@ -63,6 +63,26 @@ def set_drain(*, actor: Actor, node: Node, is_draining: bool, now: datetime) -> 
 
 
 @transaction.atomic
+def change_node(
+    *,
+    actor: Actor,
+    node: Node,
+    now: datetime,
+    is_cordoned: bool | None = None,
+    is_draining: bool | None = None,
+    labels: dict[str, str] | None = None,
+) -> Node:
+    """None leaves it as it is."""
+    if is_cordoned is not None:
+        set_cordon(actor=actor, node=node, is_cordoned=is_cordoned, now=now)
+    if is_draining is not None:
+        set_drain(actor=actor, node=node, is_draining=is_draining, now=now)
+    if labels is not None:
+        label_node(actor=actor, node=node, labels=labels, now=now)
+    return node
+
+
+@transaction.atomic
 def _set_flags(*, actor: Actor, node: Node, action: str, now: datetime, **flags: bool) -> Node:
     if all(getattr(node, name) == value for name, value in flags.items()):
         return node

@@ -1,12 +1,12 @@
 """Why a replica has no place: every node, and on each every accelerator, in numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from apps.placement.policies.board import Board, NodeState
-from apps.placement.policies.demand import Demand, Shape
-from apps.placement.policies.fleet import NodeView
+from apps.placement.policies.demand import Assignment, Demand, Shape, Stage
+from apps.placement.policies.fleet import NodeView, Occupant
 from apps.placement.policies.reasons import reason_against, reason_against_node
 
 _LONGEST_TEXT = 1800
@@ -36,6 +36,27 @@ def explain(nodes: Sequence[NodeView], demand: Demand) -> list[Refusal]:
     return refusals
 
 
+def as_if_applied(nodes: Sequence[NodeView], assignments: Sequence[Assignment]) -> list[NodeView]:
+    """The fleet once a plan's replicas are in their places: what stands in the way of those that got none."""
+    taken: dict[UUID, list[Occupant]] = {}
+    memory = {(node.node_id, each.key): each.memory_bytes for node in nodes for each in node.accelerators}
+    for assignment in assignments:
+        for stage in assignment.stages:
+            taken.setdefault(stage.node_id, []).append(_occupant(assignment, stage, memory))
+    return [replace(node, occupants=(*node.occupants, *taken.get(node.node_id, []))) for node in nodes]
+
+
+def _occupant(assignment: Assignment, stage: Stage, memory: dict[tuple[UUID, str], int | None]) -> Occupant:
+    demand = assignment.demand
+    return Occupant(
+        replica_id=demand.replica_id,
+        deployment_id=demand.deployment_id,
+        keys=stage.keys,
+        bytes_each=demand.shape.reserved_bytes(memory[stage.node_id, stage.keys[0]]),
+        is_exclusive=demand.shape.is_exclusive,
+    )
+
+
 def in_words(refusals: Sequence[Refusal]) -> str:
     """For a page's line: as many as there is room for, and how many more."""
     text = ""
@@ -59,7 +80,11 @@ def _barred_reason(demand: Demand, *, is_barred: bool) -> str:
 def _of_accelerators(state: NodeState, shape: Shape) -> list[Refusal]:
     accelerators = state.view.accelerators
     reasons = [reason_against(state, index, shape) for index in range(len(accelerators))]
-    refused = [_refusal(state, accelerators[index].key, reason) for index, reason in enumerate(reasons) if reason]
+    refused = [
+        _refusal(state, each.key, reason)
+        for each, reason in zip(accelerators, reasons, strict=True)
+        if reason and each.kind == shape.on
+    ]
     fit_count = reasons.count("")
     if fit_count < shape.tensor_parallel:
         return [*refused, _refusal(state, "", f"{fit_count} of the {shape.tensor_parallel} {shape.on}s needed do")]

@@ -18,7 +18,7 @@ from apps.deployments.services.replicas import (
     raise_alarms,
 )
 from apps.placement.policies.demand import Assignment, Demand
-from apps.placement.policies.explaining import explain, in_words
+from apps.placement.policies.explaining import as_if_applied, explain, in_words
 from apps.placement.policies.fleet import NodeView
 from apps.placement.policies.planning import make_plan
 from apps.placement.policies.ports import lowest_free_port
@@ -53,7 +53,7 @@ def place_pending_replicas(*, now: datetime) -> None:
     rounds = ROUNDS if 1 < len(demands) <= IMPROVED_UP_TO else 0
     plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
     _take_places(plan.assignments, pending, nodes, now)
-    _explain_rest(plan.unplaced, pending, nodes)
+    _explain_rest(plan.unplaced, pending, as_if_applied(nodes, plan.assignments))
 
 
 def _list_pending() -> list[Replica]:

@@ -12,8 +12,8 @@ from apps.placement.policies.demand import Demand, Shape, Stage
 from apps.placement.policies.fleet import CPU, GPU, MIG, AcceleratorView, NodeView, Occupant, SleepingEngine
 from apps.placement.policies.repacking import Running
 from apps.placement.policies.shaping import Widths, shape_of
-from apps.registry.models import ModelVersion
-from apps.registry.policies.needs import Registered, need_of
+from apps.registry.policies.needs import need_of
+from apps.registry.selectors import registered
 
 HOST_KEY = "cpu"
 PRICE_LABEL = "usd-per-h"
@@ -38,16 +38,6 @@ def demand_of(replica_id: UUID, deployment: Deployment, *, fleet_has_gpus: bool)
         weights_key=version.weights_key,
         weights_bytes=version.weight_bytes or 0,
         avoids=tuple(requirements.avoids),
-    )
-
-
-def registered(version: ModelVersion) -> Registered:
-    return Registered(
-        config=version.config,
-        weight_bytes=version.weight_bytes,
-        quantisation=version.quantisation,
-        max_context_tokens=version.max_context_tokens,
-        engine_args=version.engine_args,
     )
 
 

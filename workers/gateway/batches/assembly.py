@@ -9,7 +9,7 @@ from workers.gateway.batches.api import BatchAPI
 from workers.gateway.batches.errands import Errands
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
-from workers.gateway.server import ClientConnection
+from workers.gateway.connections import Connections
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
@@ -26,7 +26,7 @@ class Batches:
         node_id: str,
         turn: Turn,
         spool: Spool,
-        connections: set[ClientConnection],
+        connections: Connections,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,

@@ -1,0 +1,128 @@
+"""What would happen: a plan before it is applied, what a version needs, moves that would pay. Nothing is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Any
+
+from apps.common.ids import new_id
+from apps.deployments.models import Deployment
+from apps.deployments.policies.requirements import read_requirements
+from apps.deployments.services.deployments import checked_requirements
+from apps.fleet.policies.gpus import CATALOGUE
+from apps.placement.policies.demand import Assignment, Demand
+from apps.placement.policies.explaining import Refusal, as_if_applied, explain
+from apps.placement.policies.fleet import GPU, NodeView
+from apps.placement.policies.planning import make_plan
+from apps.placement.policies.remedies import Remedy, remedies
+from apps.placement.policies.repacking import Repacking, propose_moves
+from apps.placement.policies.shaping import Widths, widths_of
+from apps.placement.services.loop import IMPROVED_UP_TO, ROUNDS
+from apps.placement.services.views import demand_of, has_gpus, list_node_views, list_running
+from apps.registry.models import ModelVersion
+from apps.registry.policies.needs import Need, need_of
+from apps.registry.policies.speed import GPUSpeed, SpeedEstimate, estimate_speed
+from apps.registry.selectors import registered
+
+REPACKING_ROUNDS = 400
+MOST_REFUSALS = 200
+BUSY_BATCH = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Of the version on one GPU model of this fleet, alone and with a batch."""
+
+    gpu_model: str
+    alone: SpeedEstimate
+    busy: SpeedEstimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preview:
+    """`nodes` name the ids in it. `refusals` and `remedies` are of the first replica that has no place."""
+
+    nodes: Sequence[NodeView]
+    assignments: Sequence[Assignment]
+    unplaced: Sequence[Demand]
+    cost_usd_per_h: float
+    refusals: Sequence[Refusal]
+    remedies: Sequence[Remedy]
+    need: Need | None
+    speeds: Sequence[Speed]
+
+
+def preview_deployment(
+    *,
+    version: ModelVersion,
+    now: datetime,
+    replica_count: int = 1,
+    max_running_requests: int = 64,
+    requirements: dict[str, Any] | None = None,
+) -> Preview:
+    """Of so many replicas more than run now."""
+    deployment = Deployment(
+        name="preview",
+        version=version,
+        replica_count=replica_count,
+        max_running_requests=max_running_requests,
+        requirements=checked_requirements(requirements or {}),
+        created_at=now,
+    )
+    return preview_replicas(deployment, count=replica_count)
+
+
+def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
+    nodes = list_node_views()
+    gpus = has_gpus(nodes)
+    demands = [demand_of(new_id(), deployment, fleet_has_gpus=gpus) for _ in range(count)]
+    rounds = ROUNDS if 1 < count <= IMPROVED_UP_TO else 0
+    plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
+    first = plan.unplaced[0] if plan.unplaced else None
+    need = _need_of(deployment)
+    full = as_if_applied(nodes, plan.assignments)
+    return Preview(
+        nodes=nodes,
+        assignments=plan.assignments,
+        unplaced=plan.unplaced,
+        cost_usd_per_h=sum(each.usd_per_h for each in plan.assignments),
+        refusals=explain(full, first)[:MOST_REFUSALS] if first else [],
+        remedies=remedies(full, first) if first else [],
+        need=need,
+        speeds=_speeds(need, nodes),
+    )
+
+
+def propose_repacking() -> Repacking:
+    nodes = list_node_views()
+    random = Random(0)  # noqa: S311 - the same proposal each time
+    return propose_moves(nodes, list_running(nodes), rounds=REPACKING_ROUNDS, random=random)
+
+
+def _need_of(deployment: Deployment) -> Need | None:
+    version = deployment.version
+    widths: Widths = widths_of(read_requirements(deployment.requirements), version.engine_args)
+    return need_of(
+        registered(version),
+        tensor_parallel=widths.tensor_parallel,
+        pipeline_parallel=widths.pipeline_parallel,
+        max_running_requests=deployment.max_running_requests,
+    )
+
+
+def _speeds(need: Need | None, nodes: Sequence[NodeView]) -> list[Speed]:
+    if need is None:
+        return []
+    present = {each.model for node in nodes for each in node.accelerators if each.kind == GPU}
+    return [_speed_on(name, need) for name in sorted(present & set(CATALOGUE))]
+
+
+def _speed_on(name: str, need: Need) -> Speed:
+    model = CATALOGUE[name]
+    gpu = GPUSpeed(hbm_bytes_per_s=model.hbm_bytes_per_s, bf16_flops=model.bf16_flops, has_fp8=model.has_fp8)
+    return Speed(
+        gpu_model=name,
+        alone=estimate_speed(need.facts, need.serving, gpu),
+        busy=estimate_speed(need.facts, need.serving, gpu, batch=BUSY_BATCH),
+    )

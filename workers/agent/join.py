@@ -1,0 +1,107 @@
+"""`python -m workers.agent.join --join TOKEN@URL --directory DIR`: makes this machine a node, and is its agent.
+
+The token is good for one node. What it was exchanged for is kept in DIR/agent.json, so that the same line starts the
+same node again.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from workers.agent.__main__ import main as run_agent
+from workers.contracts.layout import write_whole
+
+KEPT = "agent.json"
+_TIMEOUT_S = 15
+_PRIVATE = 0o700
+
+
+class JoinError(Exception):
+    """The message says what to do."""
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    node_id: str
+    agent_token: str
+    web_url: str
+
+
+def join(text: str, directory: Path, *, name: str, gateway_url: str) -> Joined:
+    """What was kept, or what the token is exchanged for now. Raises JoinError."""
+    directory.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+    kept = directory / KEPT
+    if kept.exists():
+        return msgspec.json.decode(kept.read_bytes(), type=Joined)
+    token, _, web_url = text.partition("@")
+    if not web_url.startswith(("http://", "https://")):
+        raise JoinError("--join should be TOKEN@URL, as the console prints it")
+    answer = _exchange(web_url.rstrip("/"), {"token": token, "name": name, "gateway_url": gateway_url})
+    joined = Joined(node_id=answer["node_id"], agent_token=answer["agent_token"], web_url=web_url.rstrip("/"))
+    write_whole(kept, msgspec.json.encode(joined))
+    kept.chmod(0o600)
+    return joined
+
+
+def environment_of(joined: Joined, directory: Path, *, gateway_url: str) -> dict[str, str]:
+    return {
+        "TOKENYARD_CONTROL_URL": f"{joined.web_url.replace('http', 'ws', 1)}/ws/agent/",
+        "TOKENYARD_NODE_ID": joined.node_id,
+        "TOKENYARD_AGENT_TOKEN": joined.agent_token,
+        "TOKENYARD_NODE_DIR": str(directory),
+        "TOKENYARD_GATEWAY_URL": gateway_url,
+    }
+
+
+def _exchange(web_url: str, body: dict[str, str]) -> dict[str, str]:
+    request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
+        f"{web_url}/api/v1/join/", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - likewise
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as error:
+        raise JoinError(f"the control plane refused: {_detail_of(error.read())}") from error
+    except (OSError, ValueError) as error:
+        raise JoinError(f"{web_url} cannot be reached: {error}") from error
+
+
+def _detail_of(body: bytes) -> str:
+    try:
+        problem = json.loads(body)
+        return "; ".join([problem["detail"], *problem["fields"].values()])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return body[:200].decode(errors="replace")
+
+
+def _name_of_machine() -> str:
+    return re.sub(r"[^a-z0-9-]+", "-", platform.node().lower()).strip("-")[:63] or "node"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m workers.agent.join", description=__doc__)
+    parser.add_argument("--join", required=True, help="TOKEN@URL, as the console prints it")
+    parser.add_argument("--directory", type=Path, required=True, help="where the node keeps what it must know")
+    parser.add_argument("--name", default=_name_of_machine(), help="the node's name in the fleet")
+    parser.add_argument("--gateway-url", default="", help="where clients and other nodes reach this node's gateway")
+    chosen = parser.parse_args()
+    directory = chosen.directory.absolute()
+    try:
+        joined = join(chosen.join, directory, name=chosen.name, gateway_url=chosen.gateway_url)
+    except JoinError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - for the person who typed it
+        return 2
+    os.environ.update(environment_of(joined, directory, gateway_url=chosen.gateway_url))
+    return run_agent()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
