@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.scheduling.endpoint import EndpointSpec
+from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.interface import Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.peers.registry import build_peer
