@@ -15,6 +15,7 @@ from apps.common.rows import EVERY, SETTING
 
 TENANTS = "tenants_tenant"
 APPEND_ONLY = ("audit_auditentry",)
+SHARED_DEFAULTS = ("limits_limit",)  # a row without a tenant holds for all, so that all may read it
 READ_ONLY = ("django_migrations",)
 _TABLES = """
 SELECT c.relname, format_type(a.atttypid, NULL)
@@ -64,7 +65,7 @@ def _fence(cursor: Any, table: str, kind: str) -> None:
     """An audit entry is written by whoever acts, also about what is no tenant's."""
     name = sql.Identifier(table)
     cursor.execute(sql.SQL("ALTER TABLE {0} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY").format(name))
-    for policy in ("tenant_rows", "tenant_rows_added"):
+    for policy in ("tenant_rows", "tenant_rows_added", "tenant_defaults"):
         cursor.execute(sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(sql.Identifier(policy), name))
     visible = _visible_rows("id" if table == TENANTS else "tenant_id", kind)
     if table in APPEND_ONLY:
@@ -72,6 +73,9 @@ def _fence(cursor: Any, table: str, kind: str) -> None:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows ON {} FOR SELECT USING ({})").format(name, visible))
     else:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows ON {} USING ({})").format(name, visible))
+    if table in SHARED_DEFAULTS:
+        shared = sql.SQL("CREATE POLICY tenant_defaults ON {} FOR SELECT USING (tenant_id IS NULL)")
+        cursor.execute(shared.format(name))
 
 
 def _visible_rows(column: str, kind: str) -> sql.Composed:

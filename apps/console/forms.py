@@ -80,7 +80,8 @@ class KeyForm(forms.Form):
         self.fields["models"].choices = [(name, name) for name in models]  # type: ignore[attr-defined]
 
     def clean_networks(self) -> list[str]:
-        return self.cleaned_data["networks"].replace(",", " ").split()
+        text: str = self.cleaned_data["networks"]
+        return text.replace(",", " ").split()
 
 
 class ScaleForm(forms.Form):

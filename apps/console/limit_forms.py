@@ -54,7 +54,7 @@ class RaiseAskForm(forms.Form):
 
     def __init__(self, *args: Any, limits: list[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["limit_id"].widget.choices = limits  # type: ignore[attr-defined]
+        self.fields["limit_id"].widget.choices = limits
 
 
 class DecisionForm(forms.Form):

@@ -143,6 +143,7 @@ urlpatterns = [
     path("reratings/<uuid:rerating_id>/apply/", reratings.rerating_apply, name="rerating_apply"),
     path("reratings/<uuid:rerating_id>/cancel/", reratings.rerating_cancel, name="rerating_cancel"),
     path("requests/", requests.requests, name="requests"),
+    path("requests.csv", requests.requests_csv, name="requests_csv"),
     path("requests/newer/", requests.requests_newer, name="requests_newer"),
     path("requests/<uuid:record_id>/", requests.record, name="record"),
     path("audit/", audit.audit, name="audit"),

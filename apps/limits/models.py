@@ -30,9 +30,7 @@ class Kind(models.TextChoices):
     COST_TOTAL = "cost_total", "Cost in total"
 
 
-def _amount(**options: bool) -> "models.BigIntegerField[int, int]":
-    validators = [MinValueValidator(0), MaxValueValidator(BIGGEST_AMOUNT)]
-    return models.BigIntegerField(validators=validators, **options)
+_RANGE = [MinValueValidator(0), MaxValueValidator(BIGGEST_AMOUNT)]
 
 
 class Limit(models.Model):
@@ -49,12 +47,12 @@ class Limit(models.Model):
     subject = models.CharField(max_length=256, blank=True)
     public_model = models.CharField(max_length=200, blank=True)
     kind = models.CharField(max_length=30, choices=Kind.choices)
-    amount = _amount()
-    burst = _amount(null=True, blank=True)
+    amount = models.BigIntegerField(validators=_RANGE)
+    burst = models.BigIntegerField(null=True, blank=True, validators=_RANGE)
     soft_percent = models.PositiveSmallIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(100)]
     )
-    raised_amount = _amount(null=True, blank=True)
+    raised_amount = models.BigIntegerField(null=True, blank=True, validators=_RANGE)
     raised_until = models.DateTimeField(null=True, blank=True)
     reset_count = models.PositiveIntegerField(default=0)
     reset_at = models.DateTimeField(null=True, blank=True)
@@ -136,7 +134,7 @@ class RaiseRequest(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     limit = models.ForeignKey(Limit, on_delete=models.CASCADE, related_name="raise_requests")
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="raise_requests")
-    amount = _amount()
+    amount = models.BigIntegerField(validators=_RANGE)
     until = models.DateTimeField(null=True, blank=True)
     reason = models.CharField(max_length=500)
     state = models.CharField(max_length=20, choices=RaiseState.choices, default=RaiseState.PENDING)

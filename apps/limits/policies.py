@@ -101,6 +101,7 @@ def shown_limit(kind: str, units: int, scope: str, subject: str, public_model: s
 @dataclass(frozen=True, kw_only=True)
 class Counted:
     """What an account is to be set to: `base` of processes that are gone, `by_holder` of those that may still report.
+
     `dropped` are holders whose memory is in `base` now.
     """
 

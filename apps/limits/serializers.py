@@ -63,7 +63,7 @@ class LimitSerializer(serializers.ModelSerializer[Limit]):
         return None if raised is None else f"{amount_of(limit.kind, raised):f}"
 
 
-class LimitUseSerializer(serializers.Serializer[LimitUse]):
+class LimitUseSerializer(serializers.Serializer[Any]):
     """`used` null: unknown now, or each has their own."""
 
     limit = LimitSerializer()

@@ -59,7 +59,7 @@ class Yard:
             "budget_id": self.budget.pk,
             "rerating_id": self.rerating.pk,
             "quarantined_id": self.quarantined.pk,
-            "invitation_id": Invitation.objects.get(tenant=self.people.tenant).pk,
+            "invitation_id": Invitation.objects.filter(tenant=self.people.tenant).earliest("id").pk,
             "user_id": self.people.viewer.pk,
         }
 

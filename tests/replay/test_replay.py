@@ -7,8 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.replay.recording import SCENES, read, replay
+
 pytestmark = pytest.mark.unit
 
+SEEDS = ("0", "1", "4242")
+REPLAY = """
+import hashlib
+from tests.replay.recording import SCENES, read, replay
+
+digest = hashlib.sha256()
+for scene in SCENES:
+    digest.update(repr([ours for ours, _ in replay(read(scene))]).encode())
+print(digest.hexdigest())
+"""
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import hashlib, sys
@@ -36,9 +48,9 @@ print(digest.hexdigest())
 """
 
 
-def digest_with(hash_seed):
+def digest_with(hash_seed, program=PROGRAM):
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(ROOT / "tests" / "data" / "traces")],
+        [sys.executable, "-c", program, str(ROOT / "tests" / "data" / "traces")],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, check=True, timeout=100,
     )  # fmt: skip
@@ -46,6 +58,24 @@ def digest_with(hash_seed):
 
 
 def test_replay_is_the_same_under_any_hash_seed():
-    digests = [digest_with(seed) for seed in ("0", "1", "4242")]
+    digests = [digest_with(seed) for seed in SEEDS]
     assert len(digests[0]) == 64
     assert digests[0] == digests[1] == digests[2]
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_recorded_log_gives_the_recorded_commands(scene):
+    """Fails after any change of policy: `python -m tests.replay.recording` writes the logs anew if it was meant."""
+    pairs = replay(read(scene))
+    assert len(pairs) > 500
+    assert [index for index, (ours, recorded) in enumerate(pairs) if ours != recorded] == []
+
+
+def test_recorded_logs_replay_alike_under_any_hash_seed():
+    digests = [digest_with(seed, REPLAY) for seed in SEEDS]
+    assert digests[0] == digests[1] == digests[2]
+
+
+def test_the_log_of_trouble_holds_every_kind_of_command():
+    commands = " ".join(" ".join(ours) for ours, _ in replay(read("faults")))
+    assert all(kind in commands for kind in ("Dispatch", "Reject", "Suspect"))

@@ -12,6 +12,7 @@ import msgspec
 
 from tests.support.fake_engines import free_port
 from tests.support.raw_http import RawResponse, call
+from workers.contracts.endpoints import EngineShape
 from workers.contracts.example import build_snapshot
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
@@ -90,6 +91,18 @@ def with_task(snapshot: Snapshot, task: str) -> Snapshot:
     """The same with models that do this."""
     versions = [msgspec.structs.replace(version, task=task) for version in snapshot.versions]
     return msgspec.structs.replace(snapshot, versions=versions)
+
+
+def with_shape(snapshot: Snapshot, time_scale: float, *, has_priorities: bool = True, **changes: Any) -> Snapshot:
+    """The same with engines that are known to be as fast as fake ones of that scale; `changes` are of endpoints."""
+    shape = EngineShape(cost_profile="llama3-8b/h100/tp1", time_scale=time_scale, has_priorities=has_priorities)
+    endpoints = [msgspec.structs.replace(endpoint, shape=shape, **changes) for endpoint in snapshot.endpoints]
+    return msgspec.structs.replace(snapshot, endpoints=endpoints)
+
+
+def without_limits(snapshot: Snapshot) -> Snapshot:
+    profiles = [msgspec.structs.replace(profile, ttft_ms=0, tpot_ms=0) for profile in snapshot.slo_profiles]
+    return msgspec.structs.replace(snapshot, slo_profiles=profiles)
 
 
 @asynccontextmanager

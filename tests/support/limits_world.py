@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from workers.contracts.limits import LimitRule, TenantLimits
+from workers.contracts.limits import Degraded, LimitRule, TenantLimits
 from workers.gateway.limits.authority import Ask, LocalAuthority, Reply
 from workers.gateway.limits.ledger import TTL_S, Claim, Ledger, Reservation, Shortfall
 from workers.gateway.limits.rulebook import Demand, TenantRules
@@ -12,11 +12,19 @@ BEGIN_S = 1_800_000_000.0
 
 
 def rule(kind: str = "requests_per_minute", amount: int = 10, **changes: Any) -> LimitRule:
-    return LimitRule(**({"limit_id": kind, "scope": "tenant", "kind": kind, "amount": amount} | changes))
+    fields: dict[str, Any] = {"limit_id": kind, "scope": "tenant", "kind": kind, "amount": amount}
+    return LimitRule(**(fields | changes))
 
 
 def demand(**changes: Any) -> Demand:
-    given = {"key_id": "k1", "member_id": "m1", "end_user": "", "model": "chat", "input_tokens": 0, "output_tokens": 0}
+    given: dict[str, Any] = {
+        "key_id": "k1",
+        "member_id": "m1",
+        "end_user": "",
+        "model": "chat",
+        "input_tokens": 0,
+        "output_tokens": 0,
+    }
     return Demand(**(given | changes))
 
 
@@ -31,11 +39,11 @@ class Asker:
     shortfall: Shortfall | None = None
 
     def admitted(self, reservation: Reservation) -> None:
-        assert self.reservation is None and self.shortfall is None
+        assert self.is_waiting
         self.reservation = reservation
 
     def refused(self, shortfall: Shortfall) -> None:
-        assert self.reservation is None and self.shortfall is None
+        assert self.is_waiting
         self.shortfall = shortfall
 
     @property
@@ -47,7 +55,7 @@ class Asker:
 class World:
     rules: list[LimitRule]
     gateways: int = 2
-    degraded: str = "share"
+    degraded: Degraded = "share"
     time_zone: str = "UTC"
     now: float = BEGIN_S
     authority: LocalAuthority = field(init=False)

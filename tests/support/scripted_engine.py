@@ -45,7 +45,7 @@ class ScriptedEngine:
                     writer.write(piece)
                     await writer.drain()
                     await asyncio.sleep(PAUSE_S)
-                if self.closes:
+                if self.closes or b"connection: close" in head.lower():
                     break
         writer.close()
 

@@ -4,9 +4,7 @@ Amounts are whole numbers of the kind's unit: requests, tokens (input and output
 Valkey's arithmetic holds exactly up to nine million dollars.
 """
 
-from datetime import datetime, timedelta
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
@@ -48,9 +46,11 @@ MAX_EVENTS = 1000
 
 
 class LimitRule(Struct, frozen=True, kw_only=True):
-    """`amount` of `kind` for `subject`: a member's id, an end user's name, a key's id, "" of the tenant itself; or "*",
-    which gives each its own account unless a rule of the same setter names it. `tenant_id` where the account is that of
-    a tenant above the one whose list this stands in, which all below it share.
+    """`amount` of `kind` for `subject`.
+
+    That is a member's id, an end user's name, a key's id, "" of the tenant itself; or "*", which gives each its own
+    account unless a rule of the same setter names it. `tenant_id` where the account is that of a tenant above the one
+    whose list this stands in, which all below it share.
 
     `model` is a public name, "" for all together. `burst`, of a limit per minute: at most so much at once, which then
     comes back evenly; without it the limit holds in any 60 s. `soft_percent` of it warns. Until `raised_until` (Unix
@@ -85,8 +85,9 @@ class Block(Struct, frozen=True, kw_only=True):
 
 
 class TenantLimits(Struct, frozen=True, kw_only=True):
-    """Days and months are those of `time_zone` (IANA). `degraded`: what happens while Valkey cannot be asked:
-    each gateway admits its share of what was left, or refuses.
+    """Days and months are those of `time_zone` (IANA).
+
+    `degraded`: while Valkey cannot be asked, each gateway admits its share of what was left, or refuses.
     """
 
     tenant_id: str
@@ -113,30 +114,6 @@ class Period(Struct, frozen=True):
     name: str
     start: float
     end: float
-
-
-FOREVER = Period("total", 0.0, float("inf"))
-_MINUTE = Period("", 0.0, float("inf"))
-
-
-def period_at(kind: str, zone: ZoneInfo, unix_time: float) -> Period:
-    """Of a kind that has none, the same for ever."""
-    span = SPANS.get(kind)
-    if span is None:
-        return _MINUTE
-    if span == "total":
-        return FOREVER
-    local = datetime.fromtimestamp(unix_time, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-    start = local if span == "day" else local.replace(day=1)
-    name = f"{start:%Y-%m-%d}" if span == "day" else f"{start:%Y-%m}"
-    return Period(f"{name}@{zone.key}", start.timestamp(), _next_start(start, span).timestamp())
-
-
-def _next_start(start: datetime, span: Span) -> datetime:
-    """Midnights are wall-clock times, so a day may have 23 or 25 hours."""
-    if span == "day":
-        return start + timedelta(days=1)
-    return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
 
 
 def subject_name(tenant_id: str, subject: str) -> str:

@@ -1,6 +1,7 @@
 """What is read from and changed in JSON bodies. Everything else passes through as the bytes it came in."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -9,6 +10,11 @@ from msgspec import Raw, Struct
 from workers.gateway.errors import GatewayError, bad_request
 
 _NOTHING = Raw()
+_STRING = rb'"(?:[^"\\]|\\.)*"'
+_TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
+_MODEL = re.compile(rb'"model"\s*:\s*(' + _STRING + rb")", re.DOTALL)
+# UTF-16 and UTF-8 with their byte order marks, which Python's parser takes.
+_OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
 _TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 
 
@@ -18,6 +24,13 @@ def first_text(*values: object) -> str:
         if value and isinstance(value, str):
             return value
     return ""
+
+
+def is_true(value: object) -> bool:
+    """As vLLM's pydantic reads it: true, 1 and words for yes."""
+    if isinstance(value, str):
+        return value.lower() in _TRUE_WORDS
+    return value is True or value == 1
 
 
 class Peek(Struct):
@@ -40,6 +53,8 @@ class Peek(Struct):
     service_tier: Any = None
     metadata: Any = None
     cache_salt: Any = None
+    previous_response_id: Any = None
+    background: Any = None
     messages: Raw = _NOTHING
     prompt: Raw = _NOTHING
     input: Raw = _NOTHING
@@ -49,11 +64,7 @@ class Peek(Struct):
 
     @property
     def is_stream(self) -> bool:
-        """As vLLM's pydantic reads it: true, 1 and words for yes."""
-        value = self.stream
-        if isinstance(value, str):
-            return value.lower() in _TRUE_WORDS
-        return value is True or value == 1
+        return is_true(self.stream)
 
     @property
     def end_user(self) -> str:
@@ -185,7 +196,9 @@ def _encodable(value: Any) -> Any:
 
 
 def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
-    """The same object with these fields set; the other values keep their bytes."""
+    """The same object with these fields set; the other values keep their bytes, if they are in UTF-8."""
+    if b"\0" in body[:4] or body.startswith(_OTHER_ENCODINGS):
+        return json.dumps(json.loads(body) | fields).encode()
     if not any(b'"%b"' % name.encode() in body for name in fields):
         return body.rstrip()[:-1] + b"," + msgspec.json.encode(fields)[1:]
     try:
@@ -196,12 +209,35 @@ def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
 
 
 def with_model(body: bytes, name: str) -> bytes:
-    """An answer with the model's name set, where it names one."""
-    try:
-        fields: dict[str, Any] = _decode_fields(body)
-    except msgspec.DecodeError:
-        return body
-    return msgspec.json.encode(fields | {"model": name}) if "model" in fields else body
+    """An answer with the model's name set, where it names one at its top; the rest keeps its bytes."""
+    spans = _model_spans(body)
+    encoded = msgspec.json.encode(name)
+    for span in reversed(spans):
+        body = body[: span.start] + encoded + body[span.stop :]
+    return body
+
+
+def _model_spans(body: bytes) -> list[slice]:
+    """Where the names stand: nearly always one, in an answer that has no other key of that name."""
+    found = _MODEL.search(body)
+    if found is None:
+        return []
+    if _MODEL.search(body, found.end()) is None and body.find(b"{", 1, found.start()) < 0:
+        return [slice(*found.span(1))]
+    return _spans_at_the_top(body)
+
+
+def _spans_at_the_top(body: bytes) -> list[slice]:
+    spans, depth = [], 0
+    for token in _TOKEN.finditer(body):
+        kind = token[0][:1]
+        if kind in b"{[":
+            depth += 1
+        elif kind in b"}]":
+            depth -= 1
+        elif depth == 1 and (found := _MODEL.match(body, token.start())) is not None:
+            spans.append(slice(*found.span(1)))
+    return spans
 
 
 def read_answer(body: bytes) -> Answer:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Two events closer than this are one for the timer.
 TIMER_GRAIN_S = 0.001
+# Where prompts are well known one in so many is enough to notice a change.
+LEARN_EACH = 8
 
 
 class Scheduled(Protocol):
@@ -209,7 +211,8 @@ class Driver:
         terms = flight.terms
         version_id = terms.request.version_id
         self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
-        if terms.text_bytes and used.input_tokens:
+        is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
+        if is_due and terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)
 
     def _spend(self, flight: Flight, used: Used) -> None:

@@ -18,7 +18,7 @@ class Engine(Struct, eq=False):
     """An endpoint with its connections, and what was learned of it.
 
     `tokens_per_s` is the pace of one request there; 0 is unknown. `fingerprint` is as StreamFilter has it. `reading` is
-    what it said of itself last, at `read_at`.
+    what it said of itself last.
     """
 
     endpoint: Endpoint
@@ -26,7 +26,6 @@ class Engine(Struct, eq=False):
     tokens_per_s: float = 0.0
     fingerprint: bytes | None = None
     reading: "EngineReading | None" = None
-    read_at: float | None = None
     kv_capacity_tokens: int | None = None
 
     @property

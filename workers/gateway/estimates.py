@@ -14,6 +14,7 @@ MAX_LENGTHS = 10_000
 MAX_VERSIONS = 1000
 # A version of which nothing is known: a chat template's few tokens, and four bytes to a token.
 PRIOR_TOKENS = ((256.0, 72.0), (4096.0, 1032.0))
+WELL_KNOWN_AFTER = 64
 PRIOR_LOG_LENGTH = 5.0
 LENGTH_RATE = 0.05
 FIRST_LENGTH_RATE = 0.25
@@ -76,6 +77,10 @@ class Estimates:
 
     def learn_prompt(self, version_id: str, text_bytes: int, tokens: int) -> None:
         self._line(version_id).learn(text_bytes, tokens)
+
+    def knows_prompts(self, version_id: str) -> bool:
+        line = self.prompts.get(version_id)
+        return line is not None and line.count >= WELL_KNOWN_AFTER
 
     def learn_length(self, tenant_id: str, version_id: str, tokens: int) -> None:
         if tokens <= 0:

@@ -1,6 +1,7 @@
 """Multipart forms, as far as routing needs them: one field is found or set, and no part is copied."""
 
 import re
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +22,7 @@ def peek_form(body: bytes, content_type: bytes) -> Peek:
     short = {name: span for name, span in fields.items() if 0 < span.stop - span.start <= MAX_VALUE_BYTES}
     if "model" not in short:
         raise bad_request("missing_model", "You must provide a model, as a field of the form.", "model")
-    texts = {name: body[span].decode("utf-8", "replace") for name, span in short.items()}
+    texts: dict[str, Any] = {name: body[span].decode("utf-8", "replace") for name, span in short.items()}
     return Peek(**{name: text for name, text in texts.items() if name in TEXT_FIELDS})
 
 

@@ -35,7 +35,7 @@ class Roster:
     def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> list[Command]:
         if not self._knows(engine):
             return []
-        engine.reading, engine.read_at = reading, taken_at
+        engine.reading = reading
         commands: list[Command] = []
         if reading.kv_capacity_tokens and reading.kv_capacity_tokens != engine.kv_capacity_tokens:
             engine.kv_capacity_tokens = reading.kv_capacity_tokens

@@ -100,7 +100,7 @@ class StreamFilter(EventStream):
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
-        return self._release() + self.release_error() + super().finish()
+        return self._release() + self.release_error() + self._renamed(super().finish())
 
     def finish_whole_events(self) -> bytes:
         self._held_error = []

@@ -22,7 +22,7 @@ from workers.gateway.numbers import read_money, read_number
 from workers.scheduling.interface import Request
 
 MAX_WORKFLOWS = 10_000
-MAX_ID_BYTES = 256
+MAX_ID_BYTES = 128
 MAX_STEPS = 1_000_000
 MAX_DEADLINE_MS = 30 * 24 * 3600 * 1000
 MAX_TOKENS = 10**15
@@ -105,6 +105,7 @@ class Workflows:
         if workflow.is_over_budget:
             raise errors.workflow_budget()
         request.workflow_id = workflow_id
+        request.workflow_steps = asked.steps_expected
         request.deadline_at = _earlier(request.deadline_at, workflow.deadline_at)
 
     def began(self, request: Request) -> None:

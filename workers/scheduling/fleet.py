@@ -119,7 +119,8 @@ class Fleet:
 
         `ticket.hits` are what `hits` says of it.
         """
-        self.considered = considered = []
+        considered: list[Verdict] = []
+        self.considered = considered
         best, best_score = None, inf
         limits = self._kv_limits(ticket, now)
         hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens

@@ -31,7 +31,7 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
     retry_share: float = 0.2
     retry_tokens_of_tenant: float = 500_000.0
     retry_tokens_of_version: float = 2_000_000.0
-    max_queued_tokens: float = 100_000_000.0
+    max_queued_tokens: float = 1e9
 
 
 class Request(Struct, kw_only=True, eq=False):

@@ -57,6 +57,9 @@ class Pool:
             self._appraise(ticket, now)
             self._enter(ticket, now)
 
+    def endpoint_adapted(self) -> None:
+        self._is_speed_known = self.fleet.is_speed_known()
+
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
         self.plan.resize(len(self.fleet.endpoints), now)

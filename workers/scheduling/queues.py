@@ -27,6 +27,7 @@ from workers.scheduling.workflows import Workflows
 
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
+LEAST_SWEPT = 1000
 WAITING = (State.KEPT, State.PARKED, State.LATE)
 
 
@@ -75,10 +76,10 @@ class Queues:
         request = ticket.request
         self.queued.add(request)
         if ticket.hopeless_at < inf:
-            heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
+            self._note_hopeless(ticket)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives and pool.cannot_make(ticket, now):
-            commands += self._degrade(ticket, now)
+            commands += self._degrade(ticket, now) or []
         if ticket.endpoint is not None:
             return commands
         if self.queued.exceeds_of_tenant(request):
@@ -86,6 +87,13 @@ class Queues:
         if self.queued.exceeds_total(self._config):
             return commands + self.refuse(self._least_deserving(ticket), "queue_full", now)
         return commands
+
+    def _note_hopeless(self, ticket: Ticket) -> None:
+        """Deadlines may lie days ahead: who waits no more is swept out now and then."""
+        heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
+        if len(self._hopeless) > 2 * self.queued.total + LEAST_SWEPT:
+            self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
+            heapq.heapify(self._hopeless)
 
     def _least_deserving(self, newcomer: Ticket) -> Ticket:
         """Of the tenant that has most in the queues, what came last of its lowest class; nothing that has begun."""
@@ -115,8 +123,10 @@ class Queues:
         self.pools[ticket.version_id].withdraw(ticket)
         self.queued.remove(ticket.request)
 
-    def _degrade(self, ticket: Ticket, now: float) -> list[Command]:
-        """To the first of its alternatives that has room now; nothing when none has."""
+    def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
+        """To the first of its alternatives that has room now; None when it stays. An answer begun is not changed."""
+        if ticket.generated_tokens:
+            return None
         for version_id in ticket.request.alternatives:
             other = self.pools.get(version_id)
             if other is None or version_id == ticket.version_id or not other.has_room(now):
@@ -128,7 +138,7 @@ class Queues:
                 return [_dispatch(ticket, endpoint)]
             self.queued.add(ticket.request)
             return self.fill(other, now)
-        return []
+        return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
@@ -143,7 +153,7 @@ class Queues:
         """Of a waiting ticket: an alternative before an error."""
         if ticket.request.alternatives and not reason and ticket.version_id == ticket.request.version_id:
             commands = self._degrade(ticket, now)
-            if commands:
+            if commands is not None:
                 return commands
         waited_as = ticket.state
         self.dequeue(ticket)

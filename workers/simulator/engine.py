@@ -18,10 +18,13 @@ BLOCK_TOKENS = 16
 
 
 class EngineLimits(Struct, frozen=True, kw_only=True):
+    """`is_by_priority`: what waits is taken by rank, then by arrival, as vLLM's priority scheduling does."""
+
     max_sequences: int = 256
     max_batched_tokens: int = 2048
     unit_tokens: int = BLOCK_TOKENS
     watermark: float = 0.01
+    is_by_priority: bool = False
 
 
 class Engine:
@@ -56,10 +59,17 @@ class Engine:
 
     def arrive(self, job: Job, now: float) -> bool:
         """True when the leap's end was moved to the end of the step running now."""
-        self.waiting.append(job)
+        self._enqueue(job)
         if self._leap_steps <= 1 or len(self.waiting) > 1:
             return False
         return self._cut_leap(now)
+
+    def _enqueue(self, job: Job) -> None:
+        place = len(self.waiting)
+        if self.limits.is_by_priority:
+            while place and self.waiting[place - 1].rank > job.rank:
+                place -= 1
+        self.waiting.insert(place, job)
 
     def begin(self, now: float) -> float | None:
         """When the leap ends, or None when there is nothing to do."""

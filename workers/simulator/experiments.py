@@ -5,13 +5,14 @@ experiment in a process of its own.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
 from msgspec import Struct, structs
 
 from workers.scheduling.peers.registry import build_peer
-from workers.simulator.lab import FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of
+from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of
 from workers.simulator.replay import ReplayConfig
 from workers.simulator.summary import Summary, summarise
 from workers.simulator.traces import TraceRequest, default_folder, read_lengths, read_prefixes
@@ -23,7 +24,7 @@ RECORDS = "usage-records"
 POLICIES = (
     OURS, "round-robin", "random", "least-outstanding", "power-of-two", "cache-aware", "prefix-aware", "prefix-load",
     "kv-cost", "kv-cost+32+edf+late", "least-outstanding+32+fcfs", "least-outstanding+32+vtc",
-    "least-outstanding+32+priority+late", "least-outstanding+32+sjf",
+    "least-outstanding+32+priority+late", "least-outstanding+32+sjf", "least-outstanding+engine", CLAIRVOYANT,
 )  # fmt: skip
 """Offered by name; any other combination that `workers/scheduling/peers/registry.py` knows may be named too."""
 MAX_REPLICAS = 64
@@ -106,7 +107,7 @@ def run(experiment: Experiment, report: Report, folder: Path | None = None) -> I
         report(done, f"{policy}: {experiment.replicas} replicas")
         summary = _play(lab, experiment, policy, experiment.replicas)
         if experiment.in_slo_wanted > 0:
-            needed = _replicas_needed(lab, experiment, policy, lambda text, done=done: report(done, text), summary)
+            needed = _replicas_needed(lab, experiment, policy, partial(report, done), summary)
             summary = structs.replace(summary, replicas_needed=needed)
         yield summary
     report(1.0, "done")
@@ -157,7 +158,7 @@ def _replicas_needed(
 
 
 def _check_policy(policy: str) -> None:
-    if policy.startswith(OURS):
+    if policy in {OURS, CLAIRVOYANT}:
         return
     try:
         build_peer(policy, 1, Random(0))

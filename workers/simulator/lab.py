@@ -7,10 +7,11 @@ from random import Random
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.scheduling.endpoint import EndpointSpec
-from workers.scheduling.interface import Command, Core, SchedulerConfig
+from workers.scheduling.endpoint_spec import EndpointSpec
+from workers.scheduling.interface import Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.peers.registry import build_peer
+from workers.scheduling.peers.router import Router
 from workers.scheduling.scheduler import Scheduler
 from workers.scheduling.tuning import Tuning
 from workers.simulator.engine import Engine
@@ -22,7 +23,10 @@ from workers.simulator.workloads.workload import Setting, Workload, predict
 
 FLEET_SIZE = 4
 OURS = "tokenyard"
+CLAIRVOYANT = "clairvoyant"
+"""Ours with the exact length of every answer and the exact costs of the engines: what better estimates are worth."""
 LENGTH_SIGMA = 0.4
+BACKLOGGED_LOAD, BACKLOGGED_S = 10.0, 60.0
 COST_ERROR = 0.15
 
 
@@ -69,13 +73,27 @@ class Lab:
         self, workload: Workload, core: Core, config: ReplayConfig | None = None, fleet: int = FLEET_SIZE
     ) -> Outcome:
         cost = self._costs[workload.engine]
-        engines = [Engine(f"e{number}", cost, workload.limits) for number in range(fleet)]
+        is_by_priority = isinstance(core, Router) and core.uses_engine_priorities
+        limits = msgspec.structs.replace(workload.limits, is_by_priority=is_by_priority)
+        engines = [Engine(f"e{number}", cost, limits) for number in range(fleet)]
         replay = Replay(core, engines, workload, config or ReplayConfig())
         replay.run()
         return Outcome(workload, jobs_of(workload), core, replay.now)
 
+    def capacity_per_s(self, name: str, seed: int) -> float:
+        """What a backlogged fleet completes behind least-outstanding routing, in the middle of a run."""
+        workload = self.workload(name, BACKLOGGED_LOAD, seed, BACKLOGGED_S)
+        outcome = self.play(workload, self.core("least-outstanding", workload, seed))
+        first, last = 0.2 * outcome.ended_at, 0.8 * outcome.ended_at
+        ended = [job.finished_at for job in outcome.jobs if job.finished_at is not None]
+        return sum(first <= at < last for at in ended) / (last - first)
+
     def core(self, policy: str, workload: Workload, seed: int) -> Core:
         cost = self._costs[workload.engine]
+        if policy == CLAIRVOYANT:
+            predict(jobs_of(workload), 0.0, Random(0))
+            exact = EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
+            return self._ours(OURS, exact)
         if policy.startswith(OURS):
             known = noisy(cost, Random(f"costs {seed}"))
             return self._ours(policy, EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
@@ -85,30 +103,7 @@ class Lab:
         """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""
         settings = dict(setting.split(":") for setting in policy.split("/")[1:])
         tuning = msgspec.convert(settings, type=Tuning, strict=False)
-        return Ours(SchedulerConfig(max_queued_requests=1_000_000), tuning, spec)
-
-
-class Ours(Scheduler):
-    """Knows the engines' costs as well as a gateway would."""
-
-    def __init__(self, config: SchedulerConfig, tuning: Tuning, spec: EndpointSpec) -> None:
-        super().__init__(config, tuning)
-        self._spec = spec
-
-    def endpoint_updated(
-        self,
-        endpoint_id: str,
-        version_id: str,
-        max_running: int,
-        now: float,
-        *,
-        is_draining: bool,
-        spec: EndpointSpec | None = None,
-    ) -> list[Command]:
-        del spec
-        return super().endpoint_updated(
-            endpoint_id, version_id, max_running, now, is_draining=is_draining, spec=self._spec
-        )
+        return Scheduler(SchedulerConfig(max_queued_requests=1_000_000), tuning, usual_spec=spec)
 
 
 def noisy(cost: StepCost, rng: Random) -> StepCost:

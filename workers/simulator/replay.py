@@ -49,7 +49,8 @@ class Replay:
             self._carry_out(
                 self._core.endpoint_updated(name, VERSION, self._config.max_running, 0.0, is_draining=False)
             )
-        self._schedule(self._config.report_every_s, _REPORT, [])
+        if self._config.report_age_s > 0 and getattr(self._core, "reads_reports", True):
+            self._schedule(self._config.report_every_s, _REPORT, [])
         handlers: list[Callable[..., None]] = [self._arrive, self._end_steps, self._report, self._tick]
         while self._open or self._jobs:
             self.now, kind, _, subject = heapq.heappop(self._events)
@@ -81,8 +82,6 @@ class Replay:
             self._follow_up(job)
 
     def _report(self, taken: list[tuple[str, EngineReport]]) -> None:
-        if self._config.report_age_s <= 0:
-            return
         for name, report in taken:
             self._carry_out(self._core.endpoint_reported(name, report, self.now))
         if taken:

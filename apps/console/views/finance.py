@@ -27,6 +27,14 @@ from apps.usage.services.quarantine import release_record
 COST_GROUPS = {"tenant": "Tenant", "version": "Version", "model": "Route"}
 OUTCOME_GROUPS = {"version": "Version", "model": "Route", "tenant": "Tenant"}
 SHOWN = 100
+BOTH = ("CSV", "Parquet")
+FILES = (
+    ("Records", "a request", "records", BOTH, ""),
+    ("Sums by day", "a day, tenant, user and model", "report", BOTH, "day,tenant,user,model"),
+    ("Sums by hour", "an hour, tenant and model", "report", BOTH, "hour,tenant,model"),
+    ("FOCUS 1.2", "a charge: a UTC day, tenant, version and key, as FinOps specifies it", "focus", BOTH, ""),
+    ("Successful tasks", "a model version", "outcomes", ("CSV",), "version"),
+)
 _MONTH = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 
 
@@ -75,17 +83,27 @@ def statements(request: ConsoleRequest) -> HttpResponseBase:
 @require_GET
 def exports(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
-    scope = query.scope(request.actor)
-    asked = query.as_api_query()
-    context = _context(request, query, "", {}) | {"scope": scope, "asked": asked}
-    return render_page(request, "exports.html", context)
+    query.scope(request.actor)
+    return render_page(request, "exports.html", _context(request, query, "", {}) | {"files": _files(query)})
+
+
+def _files(query: UsageQuery) -> list[dict[str, Any]]:
+    return [
+        {"what": what, "row": row, "links": [(kind, _file_url(query, name, kind, groups)) for kind in kinds]}
+        for what, row, name, kinds, groups in FILES
+    ]
+
+
+def _file_url(query: UsageQuery, name: str, kind: str, groups: str) -> str:
+    return f"/api/v1/usage/{name}.{kind.lower()}?{query.as_api_query(group_by=groups)}"
 
 
 @page(Permission.SET_PRICES)
 @require_GET
 def record_health(request: ConsoleRequest) -> HttpResponseBase:
     health = get_record_health(since=health_since(now()))
-    return render_page(request, "record_health.html", {"health": health, "quarantined": list_quarantined()[:SHOWN]})
+    rows = [{"row": row, "url": f"/api/v1/usage/quarantine/{row.pk}/"} for row in list_quarantined()[:SHOWN]]
+    return render_page(request, "record_health.html", {"health": health, "quarantined": rows})
 
 
 @page(Permission.SET_PRICES)

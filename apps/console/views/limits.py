@@ -195,7 +195,9 @@ def _change(request: ConsoleRequest, limit_id: UUID, form: Form | None, change: 
     require(may_change(request.actor, limit.setter, limit.tenant_id))
     tenant_id, shown = limit.tenant_id, str(limit)
     if form is not None and not form.is_valid():
-        messages.error(request, "; ".join(f"{name}: {' '.join(texts)}" for name, texts in form.errors.items()))
+        messages.error(
+            request, "; ".join(f"{name}: {' '.join(map(str, texts))}" for name, texts in form.errors.items())
+        )
     else:
         try:
             change(limit)
@@ -228,7 +230,7 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
     found, moment = list(selectors.list_limits(actor=request.actor, tenant_id=tenant.pk)), now()
     rows = [_row(request, use) for use in list_use(limits=found, tenant_id=tenant.pk, now=moment)]
     settings_row = selectors.get_settings(tenant.pk)
-    context = {
+    context: dict[str, Any] = {
         "tenant": tenant,
         "rows": rows,
         "blocks": [

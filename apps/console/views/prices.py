@@ -1,4 +1,4 @@
-"""The price book: what is charged, to whom for less, and what accelerators cost. A change is shown before it is made."""
+"""The price book: what is charged, to whom for less, what accelerators cost. A change is shown before it is made."""
 
 from collections.abc import Callable
 from datetime import datetime

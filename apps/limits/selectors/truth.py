@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import CharField, F, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Coalesce, NullIf
+from django.db.models.lookups import Exact
 
 from apps.limits.models import Limit
 from apps.limits.policies import NANO_PER_USD
@@ -32,14 +34,16 @@ def sum_by_subject(*, limit: Limit, holder: UUID, period: Period) -> dict[str, d
     return dict(used)
 
 
-def _records(limit: Limit, holder: UUID, period: Period) -> QuerySet[UsageRecord]:
-    records = UsageRecord.objects.filter(tenant_id__in=_tenants(limit, holder), arrived_at__gte=_start(limit, period))
+def _records(limit: Limit, holder: UUID, period: Period) -> QuerySet[Any]:
+    records: QuerySet[Any] = UsageRecord.objects.filter(
+        tenant_id__in=_tenants(limit, holder), arrived_at__gte=_start(limit, period)
+    )
     if period.end != float("inf"):
         records = records.filter(arrived_at__lt=datetime.fromtimestamp(period.end, UTC))
     if limit.public_model:
         records = records.filter(public_model=limit.public_model)
     records = records.annotate(subject=_subject(limit.scope)).order_by()
-    return records if limit.subject in {"", EACH} else records.filter(subject=limit.subject)
+    return records if limit.subject in {"", EACH} else records.filter(Exact(F("subject"), Value(limit.subject)))
 
 
 def _subject(scope: str) -> Cast | Coalesce | Value:

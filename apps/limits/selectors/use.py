@@ -15,6 +15,7 @@ from apps.limits.models import Limit
 from apps.limits.selectors.compiled import rule_of
 from apps.limits.selectors.limits import get_settings
 from workers.contracts import limits as contract
+from workers.contracts.limit_periods import period_at
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class LimitUse:
 def list_use(*, limits: Sequence[Limit], tenant_id: UUID, now: datetime) -> list[LimitUse]:
     """In the same order."""
     zone = ZoneInfo(get_settings(tenant_id).time_zone)
-    periods = [contract.period_at(limit.kind, zone, now.timestamp()) for limit in limits]
+    periods = [period_at(limit.kind, zone, now.timestamp()) for limit in limits]
     accounts = [_account(limit, tenant_id, period) for limit, period in zip(limits, periods, strict=True)]
     used = _used_of(limits, accounts)
     return [
@@ -79,7 +80,8 @@ def _used_of(limits: Iterable[Limit], accounts: Iterable[str | None]) -> dict[st
         with blocking_client().pipeline(transaction=False) as pipeline:
             pipeline.hgetall(contract.HOLDERS_KEY)
             for account in known:
-                pipeline.hgetall(contract.ACCOUNT_KEY + account).lrange(contract.WINDOW_KEY + account, 0, -1)
+                pipeline.hgetall(contract.ACCOUNT_KEY + account)
+                pipeline.lrange(contract.WINDOW_KEY + account, 0, -1)
             holders, *found = pipeline.execute()
     except (RedisError, OSError) as error:
         log.warning("use of limits is unknown", extra={"error": str(error)})
@@ -109,7 +111,7 @@ def _sum(limit: Limit, fields: dict[str, float], window: list[bytes], live: set[
 
 
 def spent_of(fields: dict[str, float]) -> int:
-    """Of an account of a period: by processes that are gone, and of each other the more of what it said and what records say."""
+    """Of a period: by processes that are gone, and of each other the more of what it said and what records say."""
     holders = {name[2:] for name in fields if name[:2] in {"s:", "c:"}}
     apart = sum(int(max(fields.get(f"s:{one}", 0), fields.get(f"c:{one}", 0))) for one in holders)
     return int(fields.get("base", 0)) + apart

@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -24,7 +25,8 @@ _decode = msgspec.json.Decoder(Told).decode
 def fetch_events(*, now: datetime) -> int:
     """How many were stored. Those of limits or tenants that are gone are let go."""
     try:
-        told = blocking_client().rpop(EVENTS_KEY, BATCH) or []
+        client: Any = blocking_client()
+        told = client.rpop(EVENTS_KEY, BATCH) or []
     except (RedisError, OSError) as error:
         log.warning("events of limits were not fetched", extra={"error": str(error)})
         return 0

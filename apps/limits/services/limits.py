@@ -3,6 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -213,7 +214,7 @@ def _require_subject(tenant: Tenant | None, scope: str, subject: str) -> None:
         "key": lambda: APIKey.objects.filter(tenant=tenant, pk=subject).exists(),
         "member": lambda: (
             tenant.memberships.filter(user_id=subject).exists()
-            or APIKey.objects.filter(tenant=tenant, owner_id=subject).exists()
+            or APIKey.objects.filter(tenant=tenant, owner_id=UUID(subject)).exists()
         ),
     }.get(scope)
     problem = problem_of(setter="", scope=scope, subject=subject, kind="", amount=0, burst=None)

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-import redis
 from redis.exceptions import RedisError
 
 from apps.common.services import lead
@@ -22,6 +22,7 @@ from apps.limits.selectors.compiled import rule_of, zones_of
 from apps.limits.selectors.truth import sum_by_subject
 from apps.tenants.models import Tenant
 from workers.contracts import limits as contract
+from workers.contracts.limit_periods import period_at
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +76,8 @@ def recount_limits(*, holder: str, now: datetime) -> int:
 
 
 def _recount_if_due(limit: Limit, now: datetime) -> int:
-    client, holders = blocking_client(), _read_holders()
+    client: Any = blocking_client()
+    holders = _read_holders()
     counted = 0
     for zone, tenants in _tenants_by_zone(limit).items():
         for period in _periods(limit.kind, ZoneInfo(zone), now):
@@ -96,14 +98,14 @@ def _is_due(counted_at: bytes | None, holders: _Holders, now: datetime) -> bool:
 
 
 def _periods(kind: str, zone: ZoneInfo, now: datetime) -> Iterator[contract.Period]:
-    """This one and the next, so that nobody has to wait at midnight, even with the control plane away."""
-    current = contract.period_at(kind, zone, now.timestamp())
+    """The current one and the next, so that nobody has to wait at midnight, even with the control plane away."""
+    current = period_at(kind, zone, now.timestamp())
     yield current
     if current.end != float("inf"):
-        yield contract.period_at(kind, zone, current.end)
+        yield period_at(kind, zone, current.end)
 
 
-def _recount(client: redis.Redis, limit: Limit, tenants: list[UUID], period: contract.Period) -> bool:
+def _recount(client: Any, limit: Limit, tenants: list[UUID], period: contract.Period) -> bool:
     """Records are read before the holders: what they report meanwhile is more, never less."""
     rule = rule_of(limit)
     marker = contract.marker_of(rule, period)
@@ -113,23 +115,28 @@ def _recount(client: redis.Redis, limit: Limit, tenants: list[UUID], period: con
     truth = {contract.account_of(rule, period, subject): by_boot for subject, by_boot in used.items()}
     alive = _read_holders().alive
     known = {name.decode() for name in client.smembers(contract.ACCOUNTS_OF_KEY + marker)}
-    written = [_write(client, marker, name, truth.get(name, {}), alive, period) for name in sorted(known | set(truth))]
+    keep_s = _keep_s(period)
+    written = [
+        _write(client, marker, name, truth.get(name, {}), alive=alive, keep_s=keep_s)
+        for name in sorted(known | set(truth))
+    ]
     return all(written)
 
 
 def _write(
-    client: redis.Redis,
+    client: Any,
     marker: str,
     account: str,
     truth: Mapping[str, int],
+    *,
     alive: frozenset[str],
-    period: contract.Period,
+    keep_s: int,
 ) -> bool:
     key = contract.ACCOUNT_KEY + account
     fields = {name.decode(): value for name, value in client.hgetall(key).items()}
     reported = {name[2:]: int(float(value)) for name, value in fields.items() if name.startswith("s:")}
     counted = put_together(truth, reported, alive)
-    arguments = _arguments(account, counted, _keep_s(period))
+    arguments = _arguments(account, counted, keep_s)
     return bool(client.eval(_WRITE, 2, key, contract.ACCOUNTS_OF_KEY + marker, *arguments))
 
 
@@ -139,9 +146,10 @@ def _arguments(account: str, counted: Counted, keep_s: int) -> list[str]:
 
 
 def _read_holders() -> _Holders:
-    clock_s, clock_us = blocking_client().time()
+    client: Any = blocking_client()
+    clock_s, clock_us = client.time()
     now_ms = clock_s * 1000 + clock_us // 1000
-    ages_ms = {name.decode(): now_ms - int(at) for name, at in blocking_client().hgetall(contract.HOLDERS_KEY).items()}
+    ages_ms = {name.decode(): now_ms - int(at) for name, at in client.hgetall(contract.HOLDERS_KEY).items()}
     return _Holders(
         alive=frozenset(name for name, age_ms in ages_ms.items() if age_ms <= MAY_REPORT_FOR_MS),
         has_died=any(SILENT_MS < age_ms <= MAY_REPORT_FOR_MS for age_ms in ages_ms.values()),

@@ -10,7 +10,14 @@ from apps.usage.models.budgets import Budget, BudgetAlert, Channel
 from apps.usage.models.outcomes import TaskOutcome
 from apps.usage.models.prices import PriceEntry, Rerating, ReratingState, TenantDiscount
 from apps.usage.models.records import QuarantinedRecord, UsageRecord, UsageSource
-from apps.usage.models.rollups import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageSlot
+from apps.usage.models.rollups import (
+    UsageByEndUser,
+    UsageByModel,
+    UsageByWorkflow,
+    UsageDay,
+    UsageSlot,
+    UsageTotal,
+)
 
 __all__ = [
     "AcceleratorClock",
@@ -31,7 +38,9 @@ __all__ = [
     "UsageByEndUser",
     "UsageByModel",
     "UsageByWorkflow",
+    "UsageDay",
     "UsageRecord",
     "UsageSlot",
     "UsageSource",
+    "UsageTotal",
 ]

@@ -1,15 +1,19 @@
+from datetime import timedelta
 from typing import ClassVar
 
 from django.db import models
 
+from apps.usage.policies.slots import DAY, SLOT
+
 
 class UsageSums(models.Model):
-    """Sums of the records of one UTC quarter of an hour, which every time zone's days consist of.
+    """Sums of the records of one UTC quarter of an hour (`slot`), which every time zone's days consist of.
 
     Written in the statement that stores or re-rates the records, so that the two always agree.
     """
 
     dimensions: ClassVar[tuple[str, ...]]
+    grain: ClassVar[timedelta] = SLOT
 
     id = models.BigAutoField(primary_key=True)
     slot = models.DateTimeField()
@@ -41,7 +45,9 @@ def _by_tenant(name: str) -> list[models.Index]:
     return [models.Index(fields=["tenant_id", "slot"], name=f"{name}_tenant")]
 
 
+TOTAL = ("slot", "version_id", "public_model", "outcome")
 WHO_AND_WHAT = ("slot", "tenant_id", "user_id", "key_id", "version_id", "public_model", "outcome")
+TOTAL = ("slot", "version_id", "public_model", "outcome")
 WHAT = ("slot", "tenant_id", "version_id", "public_model", "outcome")
 END_USER = ("slot", "tenant_id", "end_user", "outcome")
 WORKFLOW = ("slot", "tenant_id", "workflow_id", "outcome")
@@ -101,3 +107,34 @@ class UsageByWorkflow(UsageSums):
         db_table = "usage_by_workflow"
         constraints = _unique("usage_by_workflow", WORKFLOW)
         indexes = _by_tenant("usage_by_workflow")
+
+
+class UsageTotal(UsageSums):
+    """Of all tenants together, for the charts of those who see every tenant."""
+
+    dimensions = TOTAL
+
+    tenant_id = None  # takes the field of the base away
+    version_id = models.UUIDField(null=True)
+    public_model = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "usage_total"
+        constraints = _unique("usage_total", TOTAL)
+
+
+class UsageDay(UsageSums):
+    """UsageSlot by UTC day, in few enough rows for a month of many keys at a glance."""
+
+    dimensions = WHO_AND_WHAT
+    grain = DAY
+
+    user_id = models.UUIDField(null=True)
+    key_id = models.UUIDField(null=True)
+    version_id = models.UUIDField(null=True)
+    public_model = models.CharField(max_length=200)
+
+    class Meta:
+        db_table = "usage_day"
+        constraints = _unique("usage_day", WHO_AND_WHAT)
+        indexes = _by_tenant("usage_day")

@@ -68,7 +68,8 @@ def allocate(slots: Iterable[NodeSlot[K]]) -> Allocation[K]:
         _share_slot(slot, whole, used_on.setdefault(slot.node, {}), idle_on.setdefault(slot.node, Amount()))
     everybody = {key: bearer.used.time_us for key, bearer in whole.bearers.items()}
     for node, idle in idle_on.items():
-        _share_idle(idle, used_on[node] or everybody, whole)
+        users = used_on[node] if any(used_on[node].values()) else everybody
+        _share_idle(idle, users, whole)
     return whole
 
 
@@ -79,7 +80,7 @@ def _share_slot(slot: NodeSlot[K], whole: Allocation[K], used_on: dict[K, int], 
     if sum(times) > available_us:
         times = split_exactly(available_us, times)
     idle_us = available_us - sum(times)
-    costs = split_exactly(cost, [*times, idle_us])
+    costs = split_exactly(cost, [*times, idle_us] if available_us else [*times, 1])
     for key, time_us, part in zip(keys, times, costs, strict=False):
         whole.bearers.setdefault(key, Bearer()).used.add(time_us, part)
         used_on[key] = used_on.get(key, 0) + time_us

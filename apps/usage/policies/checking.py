@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from uuid import UUID
 
 from workers.contracts.usage import UsageRecord
@@ -69,6 +70,7 @@ def _token_problem(record: UsageRecord) -> str | None:
     return None if 0 <= record.cost_pico_usd <= BIGGEST_BIGINT else "the cost is out of range"
 
 
+@lru_cache(maxsize=8192)
 def as_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 SLOT_MINUTES = 15
 SLOT = timedelta(minutes=SLOT_MINUTES)
+DAY = timedelta(days=1)
 
 
 def slot_of(moment: datetime) -> datetime:
@@ -30,4 +31,11 @@ def cut_by_slots(start: datetime, end: datetime) -> list[tuple[datetime, datetim
 def whole_slots(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
     """The part of the range that consists of whole slots, or None where there is none."""
     first, last = slot_after(start), slot_of(end)
+    return (first, last) if first < last else None
+
+
+def whole_days(start: datetime, end: datetime) -> tuple[datetime, datetime] | None:
+    """The part of the range that consists of whole UTC days, or None where there is none."""
+    last = end.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    first = (start.astimezone(UTC) + DAY - timedelta(microseconds=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return (first, last) if first < last else None

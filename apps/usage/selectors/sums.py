@@ -12,8 +12,17 @@ from django.db.models import Count, DateTimeField, F, Func, Model, Q, QuerySet, 
 from django.db.models.functions import TruncDate
 
 from apps.common.errors import InvalidInputError
-from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageRecord, UsageSlot
-from apps.usage.policies.slots import SLOT, whole_slots
+from apps.usage.models import (
+    UsageByEndUser,
+    UsageByModel,
+    UsageByWorkflow,
+    UsageDay,
+    UsageRecord,
+    UsageSlot,
+    UsageTotal,
+)
+from apps.usage.models.rollups import UsageSums
+from apps.usage.policies.slots import SLOT, whole_days, whole_slots
 
 ADDED = (
     "input_tokens",
@@ -28,7 +37,14 @@ ADDED = (
 SUMS = ("request_count", "unsuccessful_count", "unpriced_count", *ADDED)
 TIMES = ("hour", "day", "month")
 MAX_GROUPS = 400_000
-_ROLLUPS = (UsageByModel, UsageSlot, UsageByEndUser, UsageByWorkflow)
+_ROLLUPS: tuple[type[UsageSums], ...] = (
+    UsageTotal,
+    UsageByModel,
+    UsageSlot,
+    UsageByEndUser,
+    UsageByWorkflow,
+)  # smallest first
+_UTC = ZoneInfo("UTC")
 _SLOT_ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 Key = tuple[Any, ...]
@@ -66,7 +82,7 @@ class _Part:
 def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone: ZoneInfo) -> dict[Key, Sums]:
     """By (moment or None, value of each column). Hours are instants in UTC, days and months dates; all of `zone`."""
     found: dict[Key, Sums] = {}
-    for part in _parts_of(scope, columns):
+    for part in _parts_of(scope, columns, may_use_days=time is None or (time != "hour" and zone == _UTC)):
         for row in _grouped(part, columns, time, zone):
             key = (_moment(row.get("moment"), time, zone), *(row[column] for column in columns))
             _add(found.setdefault(key, no_sums()), row)
@@ -78,16 +94,31 @@ def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, 
     return rows if scope.tenant_ids is None else rows.filter(tenant_id__in=scope.tenant_ids)
 
 
-def _parts_of(scope: UsageScope, columns: Sequence[str]) -> list[_Part]:
-    needed = {*columns, *scope.filters}
+def _parts_of(scope: UsageScope, columns: Sequence[str], *, may_use_days: bool) -> list[_Part]:
+    needed = {*columns, *scope.filters, *(() if scope.tenant_ids is None else ("tenant_id",))}
     rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
     whole = whole_slots(scope.start, scope.end) if rollup is not None else None
     if rollup is None or whole is None:
         return [_of_records(scope, scope.start, scope.end)]
     first, last = whole
     edges = [(scope.start, first), (last, scope.end)]
-    middle = _Part(within(rollup.objects.all(), scope, at="slot", start=first, end=last), "slot")
-    return [middle, *(_of_records(scope, start, end) for start, end in edges if start < end)]
+    days = whole_days(first, last) if may_use_days and needed <= set(UsageDay.dimensions) else None
+    middle = [_of_sums(rollup, scope, first, last)] if days is None else _around_days(rollup, scope, whole, days)
+    return [*middle, *(_of_records(scope, start, end) for start, end in edges if start < end)]
+
+
+def _around_days(
+    rollup: type[UsageSums], scope: UsageScope, whole: tuple[datetime, datetime], days: tuple[datetime, datetime]
+) -> list[_Part]:
+    ends = [(whole[0], days[0]), (days[1], whole[1])]
+    return [
+        _of_sums(UsageDay, scope, *days),
+        *(_of_sums(rollup, scope, start, end) for start, end in ends if start < end),
+    ]
+
+
+def _of_sums(rollup: type[UsageSums], scope: UsageScope, start: datetime, end: datetime) -> _Part:
+    return _Part(within(rollup._default_manager.all(), scope, at="slot", start=start, end=end), "slot")  # noqa: SLF001 - Django's documented API
 
 
 def _of_records(scope: UsageScope, start: datetime, end: datetime) -> _Part:
@@ -115,7 +146,7 @@ def _moment_sql(at: str, time: str, zone: ZoneInfo) -> Any:
     return TruncDate(at, tzinfo=zone)
 
 
-def _moment(value: Any, time: str | None, zone: ZoneInfo) -> date | datetime | None:
+def _moment(value: Any, time: str | None, zone: ZoneInfo) -> Any:
     """An hour is its first instant in UTC: two that the clocks repeat would be equal in local time."""
     if time == "hour":
         return value - timedelta(minutes=value.astimezone(zone).minute)

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.usage.models import UsageRecord as StoredRecord
-from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, oldest_kept, problem_of
+from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, as_uuid, oldest_kept, problem_of
 from apps.usage.policies.pricing import pico_from_usd
 from apps.usage.policies.sequences import Ranges, holds
 from apps.usage.selectors.prices import load_book
@@ -133,10 +133,10 @@ def _said_by(row: StoredRecord) -> tuple[object, ...]:
 
 def _said_in(record: UsageRecord) -> tuple[object, ...]:
     tokens = (record.input_tokens, record.cached_input_tokens, record.output_tokens, record.reasoning_tokens)
-    ids = (str(UUID(text)) if text else "" for text in (record.tenant_id, record.key_id, record.version_id))
+    ids = (str(as_uuid(text) or "") for text in (record.tenant_id, record.key_id, record.version_id))
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
     return record.sequence, arrived_at, record.outcome, record.cost_pico_usd, *ids, *tokens
 
 
 def normal_id(record: UsageRecord) -> str:
-    return str(UUID(record.record_id))
+    return str(as_uuid(record.record_id))

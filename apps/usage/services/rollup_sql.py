@@ -1,8 +1,9 @@
 """The SQL that adds records, or changes of their costs, to every rollup: parts of the statements that store them."""
 
-from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageSlot
+from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageDay, UsageSlot, UsageTotal
+from apps.usage.models.rollups import UsageSums
 
-ROLLUPS = (UsageSlot, UsageByModel, UsageByEndUser, UsageByWorkflow)
+ROLLUPS = (UsageSlot, UsageByEndUser, UsageByWorkflow, UsageDay, UsageByModel, UsageTotal)  # the most shared rows last
 SUMS = (
     "request_count",
     "input_tokens",
@@ -15,7 +16,7 @@ SUMS = (
     "cost_usd",
     "wasted_usd",
 )
-SLOT_OF_ARRIVAL = "date_bin('15 minutes', arrived_at, TIMESTAMPTZ '2000-01-01 00:00+00')"
+SLOT_OF_ARRIVAL = "date_bin('{seconds} seconds', arrived_at, TIMESTAMPTZ '2000-01-01 00:00+00')"
 
 OF_RECORDS = {
     "request_count": "count(*)",
@@ -36,12 +37,11 @@ def added_to_rollups(source: str, sums: dict[str, str]) -> str:
     return ", ".join(_added(rollup, source, sums) for rollup in ROLLUPS)
 
 
-def _added(
-    rollup: type[UsageSlot | UsageByModel | UsageByEndUser | UsageByWorkflow], source: str, sums: dict[str, str]
-) -> str:
+def _added(rollup: type[UsageSums], source: str, sums: dict[str, str]) -> str:
     table = rollup._meta.db_table  # noqa: SLF001 - Django's documented API
     key = ", ".join(rollup.dimensions)
-    chosen = key.replace("slot", f"{SLOT_OF_ARRIVAL} AS slot", 1)
+    slot = SLOT_OF_ARRIVAL.format(seconds=int(rollup.grain.total_seconds()))
+    chosen = key.replace("slot", f"{slot} AS slot", 1)
     return f"""{table}_added AS (
         INSERT INTO {table} ({key}, {", ".join(SUMS)})
         SELECT {chosen}, {", ".join(sums[name] for name in SUMS)} FROM {source} GROUP BY {key} ORDER BY {key}

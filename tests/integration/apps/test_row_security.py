@@ -17,13 +17,13 @@ from apps.console.access import everybody, page
 from apps.tenants.models import APIKey, Membership, Tenant
 from apps.tenants.selectors import actor_of
 from apps.tenants.services import create_key
-from apps.usage.models import UsageHour, UsageRecord
+from apps.usage.models import UsageRecord, UsageSlot
 from tests.factories.yard import make_yard
 from tests.support.web_role import web_role
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
-OF_TENANTS = (APIKey, Membership, Tenant, UsageRecord, UsageHour, AuditEntry)
+OF_TENANTS = (APIKey, Membership, Tenant, UsageRecord, UsageSlot, AuditEntry)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_no_table_of_tenants_is_without_its_wall(db):
             " WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition"
         )
         walls = dict(cursor.fetchall())
-    assert {"tenants_apikey", "usage_record", "usage_hour", "audit_auditentry"} <= set(walls)
+    assert {"tenants_apikey", "usage_record", "usage_slot", "audit_auditentry"} <= set(walls)
     assert [table for table, has_wall in walls.items() if not has_wall] == []
 
 

@@ -10,6 +10,7 @@ from apps.fleet.models import Node
 from apps.registry.models import ModelVersion
 from apps.routing.models import Route, RouteTarget
 from apps.tenants.models import APIKey, Tenant, User
+from apps.usage.models import AcceleratorPrice, Budget
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -69,7 +70,9 @@ def test_a_lost_file_gives_new_secrets_that_work_and_ends_the_old_keys(file):
     old, new = (sha256_of(one["tenants"]["gold"]["api_key"]) for one in (lost, demo))
     assert APIKey.objects.get(key_sha256=old).revoked_at is not None
     assert APIKey.objects.get(key_sha256=new).revoked_at is None
-    assert User.objects.get(username="operator").check_password(demo["logins"][0]["password"])
+    assert User.objects.get(username="operator").check_password(
+        next(one for one in demo["logins"] if one["username"] == "operator")["password"]
+    )
 
 
 def test_another_engine_takes_over_the_versions(file):
@@ -80,3 +83,12 @@ def test_another_engine_takes_over_the_versions(file):
         ("llamacpp", "smollm2-135m-instruct", 2048),
         ("llamacpp", "smollm2-135m-instruct", 4096),
     ]
+
+
+def test_the_demo_has_accelerator_prices_with_their_source_and_one_budget_and_keeps_them(file):
+    seed(file)
+    Budget.objects.update(name="mine")
+    seed(file)
+    assert [budget.name for budget in Budget.objects.all()] == ["mine"]
+    assert all(line.source for line in AcceleratorPrice.objects.all())
+    assert AcceleratorPrice.objects.count() == 10

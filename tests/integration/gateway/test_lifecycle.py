@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.fake_engines import fake_engine, fake_engine_process, free_port, wait_for_port
-from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
+from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for, without_limits
 from tests.support.raw_http import call, request_bytes
 from workers.contracts.spool import decode_lines
 
@@ -188,7 +188,7 @@ async def test_an_engine_that_answers_500_is_heard_and_rested(tmp_path):
 
 async def test_gold_is_served_before_batch_when_the_engine_is_full(tmp_path):
     async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine:
-        snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
+        snapshot = without_limits(snapshot_for(("demo-chat", 100, [engine.port])))
         narrow = [msgspec.structs.replace(snapshot.endpoints[0], max_running_requests=1)]
         async with running_gateway(tmp_path, msgspec.structs.replace(snapshot, endpoints=narrow)) as gateway:
             blocking = asyncio.create_task(gateway.chat(tenant="batch", max_tokens=2000, ignore_eos=True, stream=True))

@@ -45,7 +45,7 @@ def some_ask(dice, holder, account, shape, says):
 @pytest.mark.parametrize("shape", ["slots", "window", "bucket", "period"])
 @pytest.mark.parametrize("seed", range(8))
 async def test_both_answer_alike(valkey, shape, seed):
-    dice, run = random.Random(seed), uuid4().hex
+    dice, run = random.Random(seed), uuid4().hex  # noqa: S311 - a test's dice
     local = LocalAuthority(ttl_ms=int(TTL_S * 1000))
     theirs = {name: ValkeyAuthority(valkey.url, holder=f"{run}{name}", ttl_s=TTL_S, warm_s=0) for name in HOLDERS}
     says = {}

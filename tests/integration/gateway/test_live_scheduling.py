@@ -8,21 +8,18 @@ import msgspec
 import pytest
 
 from tests.support.fake_engines import fake_engine, free_port
-from tests.support.gateways import authorised, chat_body, message_body, running_gateway, snapshot_for
+from tests.support.gateways import authorised, chat_body, message_body, running_gateway, snapshot_for, with_shape
 from tests.support.raw_http import call, request_bytes
-from workers.contracts.endpoints import EngineShape
 
 pytestmark = pytest.mark.integration
 
 CHAT = "/v1/chat/completions"
-H100 = EngineShape(cost_profile="llama3-8b/h100/tp1", time_scale=0.05, has_priorities=True)
 SLOW = ("--served-model-name", "demo-chat", "--time-scale", "2")
 CANCEL_WITHIN_S = 0.5
 
 
-def shaped(snapshot, shape=H100, **changes):
-    endpoints = [msgspec.structs.replace(endpoint, shape=shape, **changes) for endpoint in snapshot.endpoints]
-    return msgspec.structs.replace(snapshot, endpoints=endpoints)
+def shaped(snapshot, **changes):
+    return with_shape(snapshot, 0.05, **changes)
 
 
 async def ask_and_leave(gateway, body, *, after_events=0, wait_s=0.2):
@@ -102,13 +99,11 @@ async def test_a_client_that_leaves_while_the_engine_is_being_connected_to_leave
 
 async def test_a_class_goes_with_its_priority_to_engines_that_have_any(tmp_path):
     for has_priorities, expected in ((True, [0, 2]), (False, [0, 0])):
-        shape = msgspec.structs.replace(H100, has_priorities=has_priorities)
-        async with (
-            fake_engine("--served-model-name", "demo-chat") as engine,
-            running_gateway(tmp_path, shaped(snapshot_for(("demo-chat", 100, [engine.port])), shape)) as gateway,
-        ):
-            for tenant in ("gold", "batch"):
-                assert (await gateway.chat(tenant=tenant)).status == 200
+        async with fake_engine("--served-model-name", "demo-chat") as engine:
+            snapshot = with_shape(snapshot_for(("demo-chat", 100, [engine.port])), 0.05, has_priorities=has_priorities)
+            async with running_gateway(tmp_path, snapshot) as gateway:
+                for tenant in ("gold", "batch"):
+                    assert (await gateway.chat(tenant=tenant)).status == 200
             ledger = (await call(engine.port, "GET", "/fake/requests")).json()["requests"]
         assert [entry["priority"] for entry in ledger] == expected
 

@@ -1,10 +1,12 @@
-"""Requests at the door: within their limits they go in, at once where the lease has room; else they wait or are refused."""
+"""Requests at the door: within their limits they go in, at once where the lease has room; else they wait."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from workers.contracts.limits import LimitEvent, TenantLimits
 from workers.gateway import errors
@@ -15,6 +17,8 @@ from workers.gateway.limits.figures import LimitFigures
 from workers.gateway.limits.ledger import Claim, Ledger, Reservation, Shortfall
 from workers.gateway.limits.refusals import blocked, error_of, rate_headers
 from workers.gateway.limits.rulebook import Demand, TenantRules, index_limits
+
+logger = logging.getLogger(__name__)
 
 MAX_UNTOLD_EVENTS = 200
 EVENT_EACH_S = 60.0
@@ -29,29 +33,34 @@ class Applicant(Protocol):
         """Its client left while it waited."""
 
 
+class Asked(Struct, frozen=True):
+    """What a request wants, under which rules, and since when."""
+
+    claims: list[Claim]
+    rules: TenantRules
+    at: float
+
+
 class Waiting:
     """Owns a client's connection while its request waits for a share."""
 
     __slots__ = ("_applicant", "_limits", "_receipt", "claims", "rules", "waits_since")
 
-    def __init__(
-        self,
-        limits: "Limits",
-        applicant: Applicant,
-        receipt: object,
-        claims: list[Claim],
-        rules: TenantRules,
-        now: float,
-    ) -> None:
+    def __init__(self, limits: "Limits", applicant: Applicant, receipt: object, asked: Asked) -> None:
         self._limits = limits
         self._applicant = applicant
         self._receipt = receipt
-        self.claims = claims
-        self.rules = rules
-        self.waits_since = now
+        self.claims = asked.claims
+        self.rules = asked.rules
+        self.waits_since = asked.at
 
     def admitted(self, reservation: Reservation) -> None:
-        self._limits.let_in(self._applicant, self._receipt, reservation)
+        """One that fails on its way in does not keep the others waiting."""
+        try:
+            self._limits.let_in(self._applicant, self._receipt, reservation)
+        except Exception:
+            logger.exception("a request that had waited for its share failed")
+            self._applicant.turn_away(errors.internal())
 
     def refused(self, shortfall: Shortfall) -> None:
         self._applicant.turn_away(self._limits.refusal(shortfall, self.claims))
@@ -84,14 +93,18 @@ class Limits:
         self.wake: Callable[[], None] = lambda: None
         self._monotonic = monotonic
         self._unix_time = unix_time
+        self._adopted: list[TenantLimits] = []
         self._held: dict[int, Reservation] = {}
 
     def adopt(self, limits: list[TenantLimits]) -> None:
+        if limits == self._adopted:
+            return
+        self._adopted = limits
         self.rules = index_limits(limits)
         self.ledger.adopt(rule for one in limits for rule in one.rules)
 
     def apply(self, applicant: Applicant, receipt: object, rules: TenantRules, demand: Demand) -> Waiting | None:
-        """Answers the applicant at once, or returns what waits in its place. `receipt` stands for it until `settled`."""
+        """Answers the applicant now, or returns what waits in its place. `receipt` stands for it until `settled`."""
         unix_time, now = self._unix_time(), self._monotonic()
         block = rules.block_for(demand, unix_time)
         if block is not None:
@@ -100,7 +113,7 @@ class Limits:
         claims = self.ledger.claims_for(rules, demand, unix_time)
         verdict = self.ledger.reserve(claims, rules, now)
         if verdict is None:
-            waiting = Waiting(self, applicant, receipt, claims, rules, now)
+            waiting = Waiting(self, applicant, receipt, Asked(claims, rules, now))
             self.ledger.wait(waiting)
             self.wake()
             return waiting
@@ -130,7 +143,11 @@ class Limits:
         for claim in claims:
             if claim.account.rule.soft_percent is not None:
                 self._look_at_soft_limit(claim.account)
-        applicant.go_in(rate_headers(claims, is_admitted=True))
+        try:
+            applicant.go_in(rate_headers(claims, is_admitted=True))
+        except Exception:
+            self.settled(receipt, 0, 0)
+            raise
 
     def refusal(self, shortfall: Shortfall, claims: list[Claim]) -> GatewayError:
         account, now = shortfall.claim.account, self._monotonic()

@@ -3,9 +3,9 @@
 Everything a holder says of itself is a total since it began (`granted`, `spent`, `returned`) or a level under a growing
 `sequence` (`reserved`), so that a message that is lost, doubled or late does no harm: the next one says it all again.
 
-    granted − spent − returned     the holder's lease, of which `reserved` is promised to requests that run
-    limit − used − every lease     what may be granted still
-    limit − used − every reserved  `remaining`: what is not used, wherever it is leased. Only this refuses a request.
+    granted - spent - returned     the holder's lease, of which `reserved` is promised to requests that run
+    limit - used - every lease     what may be granted still
+    limit - used - every reserved  `remaining`: what is not used, wherever it is leased. Only this refuses a request.
 
 A holder that is silent for `ttl_ms` is dead: its places are free at once, and the rest of its lease, of which nobody
 knows whether it was spent, a window later.
@@ -54,8 +54,10 @@ class Ask(Struct, array_like=True, frozen=True, kw_only=True):
 
 
 class Answer(Struct, array_like=True, kw_only=True):
-    """The holder's totals as the authority has them now, and the account: `retry_ms` until `head` fits, 0 unknown;
-    `reset_ms` until nothing is used. `is_recalled`: somebody waits for what is only leased.
+    """The holder's totals as the authority has them now, and the account.
+
+    `retry_ms` until `head` fits, 0 unknown; `reset_ms` until nothing is used. `is_recalled`: somebody waits for what is
+    only leased.
     """
 
     granted: int
@@ -176,8 +178,9 @@ class _Account(Struct):
 
 
 class LocalAuthority:
-    """`markers` are the accounts' whose earlier use is known; `warm_ms` is how long it grants nothing after a start,
-    so that those who still hold leases can say so.
+    """`markers` are those of the accounts whose earlier use is known.
+
+    For `warm_ms` after a start it grants nothing, so that those who still hold leases can say so.
     """
 
     def __init__(self, *, ttl_ms: int, warm_ms: int = 0, started_at_ms: int = 0) -> None:

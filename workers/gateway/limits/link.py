@@ -1,4 +1,4 @@
-"""Talks to the authority in the background: at once for who waits, soon for news, and now and then to show that it lives."""
+"""Talks to the authority in the background: at once for who waits, soon for news, else to show that it lives."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,8 @@ from workers.gateway.limits.valkey import AuthorityError, ValkeyAuthority
 
 logger = logging.getLogger(__name__)
 
-# News waits so long at most; between two messages there is a gap, so that a storm of requests at a limit does not become one of messages.
+# News waits so long at most. Between two messages there is a gap, so that a storm of requests at a limit does not
+# become one of messages.
 SYNC_S = 0.05
 GAP_S = 0.005
 GAP_WHILE_WAITING_S = 0.02
@@ -106,6 +107,6 @@ class AuthorityLink:
 
     def _refresh_figures(self) -> None:
         ledger, figures = self._limits.ledger, self._limits.figures
-        figures.is_degraded = ledger.is_degraded(time.monotonic())
+        figures.is_degraded = ledger.has_unknown(time.monotonic())
         figures.degraded_admissions = ledger.degraded_admissions
         figures.waiting = len(ledger.waiters)

@@ -4,15 +4,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
-from workers.contracts.limits import EACH, Block, LimitRule, Period, Scope, TenantLimits, period_at, subject_name
+from workers.contracts.limit_periods import period_at
+from workers.contracts.limits import EACH, Block, LimitRule, Period, Scope, TenantLimits, subject_name
 from workers.contracts.snapshot import Price
 
 _UTC = ZoneInfo("UTC")
 
 
 class Demand(Struct, frozen=True, kw_only=True):
-    """A request before it is served. `end_user` is whom it names, else the key's owner stands in. `output_tokens` is
-    the most there may be, or, where the client set no limit (`is_output_known` False), what was learned.
+    """A request before it is served. `end_user` is whom it names, else the key's owner stands in.
+
+    `output_tokens` is the most there may be, or, where the client set no limit (`is_output_known` False), what was
+    learned.
     """
 
     key_id: str

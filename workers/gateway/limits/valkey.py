@@ -60,5 +60,6 @@ class ValkeyAuthority:
     async def _tell(self, events: list[bytes]) -> None:
         """The newest are kept, for the control plane to fetch."""
         async with self._client.pipeline(transaction=False) as pipeline:
-            pipeline.lpush(EVENTS_KEY, *events).ltrim(EVENTS_KEY, 0, MAX_EVENTS - 1)
+            pipeline.lpush(EVENTS_KEY, *events)
+            pipeline.ltrim(EVENTS_KEY, 0, MAX_EVENTS - 1)
             await pipeline.execute()

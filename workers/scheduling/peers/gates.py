@@ -1,5 +1,7 @@
 """When a gateway with a queue sends more to an endpoint."""
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from workers.scheduling.peers.router import Target
@@ -8,6 +10,7 @@ from workers.scheduling.peers.router import Target
 class OutstandingCap(Struct, frozen=True):
     """At most so many requests in an engine."""
 
+    reads_reports: ClassVar[bool] = False
     cap: int
 
     def is_open(self, target: Target) -> bool:
@@ -17,6 +20,7 @@ class OutstandingCap(Struct, frozen=True):
 class Saturation(Struct, frozen=True, kw_only=True):
     """llm-d's flow control: the engine's queue and KV use, as it reported them."""
 
+    reads_reports: ClassVar[bool] = True
     queue: int = 5
     kv_usage: float = 0.8
 

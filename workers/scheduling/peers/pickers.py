@@ -13,6 +13,8 @@ BLOCK_TOKENS = 16
 
 
 class RoundRobin:
+    knows_prefixes = reads_reports = False
+
     def __init__(self) -> None:
         self._turn = 0
 
@@ -23,6 +25,8 @@ class RoundRobin:
 
 
 class RandomChoice:
+    knows_prefixes = reads_reports = False
+
     def __init__(self, rng: Random) -> None:
         self._rng = rng
 
@@ -32,12 +36,16 @@ class RandomChoice:
 
 
 class LeastOutstanding:
+    knows_prefixes = reads_reports = False
+
     def pick(self, request: Request, targets: list[Target], hits: Hits) -> Target:
         del request, hits
         return min(targets, key=_outstanding)
 
 
 class PowerOfTwo:
+    knows_prefixes = reads_reports = False
+
     def __init__(self, rng: Random) -> None:
         self._rng = rng
 
@@ -57,6 +65,8 @@ class CacheAwareConfig(Struct, frozen=True, kw_only=True):
 class CacheAware:
     """sglang-router: the longest match if it is long enough, the least loaded when the fleet is out of balance."""
 
+    knows_prefixes, reads_reports = True, False
+
     def __init__(self, config: CacheAwareConfig) -> None:
         self._config = config
 
@@ -73,6 +83,8 @@ class CacheAware:
 
 class PrefixAware:
     """production-stack: the longest match, whatever the load; round robin without one."""
+
+    knows_prefixes, reads_reports = True, False
 
     def __init__(self) -> None:
         self._fallback = RoundRobin()
@@ -92,6 +104,8 @@ class WeightedScoresConfig(Struct, frozen=True, kw_only=True):
 
 class WeightedScores:
     """llm-d: the greatest weighted sum of scores from the engines' reports and the prefix match."""
+
+    knows_prefixes = reads_reports = True
 
     def __init__(self, config: WeightedScoresConfig) -> None:
         self._config = config
@@ -114,6 +128,8 @@ class WeightedScores:
 
 class KVCost:
     """Dynamo: the least sum of prefill blocks, counted with an overlap weight of 1, and blocks in use."""
+
+    knows_prefixes, reads_reports = True, False
 
     def pick(self, request: Request, targets: list[Target], hits: Hits) -> Target:
         def cost(target: Target) -> float:

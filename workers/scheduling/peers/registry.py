@@ -40,14 +40,19 @@ CAPS = (8, 16, 32, 64, 128)
 def build_peer(name: str, kv_capacity_tokens: int, rng: Random) -> Router:
     """`picker`, or `picker+gate+order[+shed]` where the gate is a cap or `saturation`: `kv-cost+16+edf+late`.
 
+    `picker+engine` leaves the order to the engines, which are told each request's class as its priority.
+
     Raises KeyError for a part that is not known.
     """
     picker, *queueing = name.split("+")
     gate: Gate | None = None
     order: Order | None = None
     shed: Shed | None = None
-    if queueing:
+    is_ordered_by_engine = queueing == ["engine"]
+    if queueing and not is_ordered_by_engine:
         gate = Saturation() if queueing[0] == "saturation" else OutstandingCap(int(queueing[0]))
         order = _ORDERS[queueing[1]]()
         shed = _SHEDS[queueing[2]]() if len(queueing) > 2 else None  # noqa: PLR2004
-    return Router(_PICKERS[picker](rng), kv_capacity_tokens=kv_capacity_tokens, gate=gate, order=order, shed=shed)
+    router = Router(_PICKERS[picker](rng), kv_capacity_tokens=kv_capacity_tokens, gate=gate, order=order, shed=shed)
+    router.uses_engine_priorities = is_ordered_by_engine
+    return router

@@ -30,8 +30,12 @@ class Sent(Struct, eq=False):
 
 
 class Picker(Protocol):
-    """`targets` is never empty; `hits` are cached tokens per target number."""
+    """`targets` is never empty; `hits` are cached tokens per target number, 0 unless it `knows_prefixes`."""
 
+    @property
+    def knows_prefixes(self) -> bool: ...
+    @property
+    def reads_reports(self) -> bool: ...
     def pick(self, request: Request, targets: list[Target], hits: Callable[[Target], int]) -> Target: ...
 
 
@@ -44,6 +48,8 @@ class Order(Protocol):
 
 
 class Gate(Protocol):
+    @property
+    def reads_reports(self) -> bool: ...
     def is_open(self, target: Target) -> bool: ...
 
 
@@ -55,7 +61,9 @@ class Shed(Protocol):
 
 
 class Router:
-    """Without a gate every request is sent at once."""
+    """Without a gate every request is sent at once; `uses_engine_priorities` then passes the class to the engine."""
+
+    uses_engine_priorities = False
 
     def __init__(
         self, picker: Picker, *, kv_capacity_tokens: int, gate: Gate | None = None, order: Order | None = None,
@@ -68,6 +76,11 @@ class Router:
         self._queue: list[tuple[tuple[float, ...], int, Request]] = []
         self._arrivals = 0
         self._index = PrefixIndex()
+
+    @property
+    def reads_reports(self) -> bool:
+        """Whether what engines say of themselves changes anything."""
+        return self._picker.reads_reports or (self._gate is not None and self._gate.reads_reports)
 
     def endpoint_updated(
         self, endpoint_id: str, version_id: str, max_running: int, now: float, *, is_draining: bool
@@ -141,11 +154,11 @@ class Router:
         target.prefill_tokens += uncached
         target.kv_tokens += request.prompt_tokens
         self._sent[request.request_id] = Sent(request, target, uncached)
-        if request.prefix_blocks:
+        if request.prefix_blocks and self._picker.knows_prefixes:
             self._index.record(request.prefix_blocks, target.number, self._kv_capacity_tokens // request.block_tokens)
         return Dispatch(request.request_id, target.endpoint_id)
 
     def _hit_tokens(self, request: Request, target: Target) -> int:
-        if not request.prefix_blocks:
+        if not request.prefix_blocks or not self._picker.knows_prefixes:
             return 0
         return self._index.count(request.prefix_blocks, target.number) * request.block_tokens

@@ -1,24 +1,24 @@
 """Which of the waiting tickets are to be served in time, which are let go, and which are refused."""
 
-import heapq
 from math import inf
 
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import PRICED_LOAD, WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
+from workers.scheduling.planning.ticket_heap import TicketHeap
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1
-Entry = tuple[float, int, Ticket]
 
 
 class Plan:
     """A ticket with a limit is kept, parked or late; one without is always kept, and never counted.
 
-    Kept tickets can all be served in time by a fleet of `capacity` endpoints with a backlog of prefill in its engines. When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's
-    rule, by value density); so is, on arrival, what is below the bid price.
+    Kept tickets can all be served in time by a fleet of `capacity` endpoints with the backlog that its engines have.
+    When they cannot, the least dense of the first overloaded stretch is parked (Moore and Hodgson's rule, by value
+    density); so is, on arrival, what is below the bid price.
     """
 
     def __init__(self, tuning: Tuning, now: float) -> None:
@@ -26,9 +26,9 @@ class Plan:
         self.slots = DeadlineSlots(1.0, now)
         self.prices = BidPrices(tuning.fill, tuning.kv_weight, is_fair=tuning.is_fair)
         self._price_at = -inf
-        self._parked: list[Entry] = []
-        self._expiring: list[Entry] = []
-        self._late: list[Entry] = []
+        self._parked = TicketHeap(State.PARKED)
+        self._expiring = TicketHeap(State.KEPT)
+        self._late = TicketHeap(State.LATE)
 
     @property
     def is_overloaded(self) -> bool:
@@ -66,7 +66,7 @@ class Plan:
         ticket.state = State.KEPT
         if ticket.has_limit:
             self.slots.add(ticket)
-            heapq.heappush(self._expiring, (ticket.start_by, ticket.number, ticket))
+            self._expiring.push(ticket.start_by, ticket)
 
     def leave(self, ticket: Ticket, state: State) -> None:
         """The ticket is sent, or gone."""
@@ -80,11 +80,11 @@ class Plan:
 
     def _park(self, ticket: Ticket) -> None:
         self.leave(ticket, State.PARKED)
-        heapq.heappush(self._parked, (-ticket.density, ticket.number, ticket))
+        self._parked.push(-ticket.density, ticket)
 
     def _be_late(self, ticket: Ticket) -> None:
         self.leave(ticket, State.LATE)
-        heapq.heappush(self._late, (ticket.give_up_at, ticket.number, ticket))
+        self._late.push(ticket.give_up_at, ticket)
 
     def _update_price(self, now: float) -> None:
         if now - self._price_at >= PRICE_EVERY_S:
@@ -97,10 +97,9 @@ class Plan:
         """What becomes late is put aside; what was parked and fits again is kept, and returned."""
         self._update_price(now)
         self.slots.advance(now)
-        while self._expiring and (self._expiring[0][0] < now or self._expiring[0][2].state is not State.KEPT):
-            ticket = heapq.heappop(self._expiring)[2]
-            if ticket.state is State.KEPT and ticket.start_by < now:
-                self._be_late(ticket)
+        while (ticket := self._expiring.first()) is not None and ticket.start_by < now:
+            self._expiring.pop()
+            self._be_late(ticket)
         self.relieve(backlog, now)
         return self._unpark(backlog, now)
 
@@ -111,7 +110,7 @@ class Plan:
             ticket = self.densest_parked(now)
             if ticket is None or ticket.density < self.prices.price_of(ticket.request.tenant_id):
                 break
-            heapq.heappop(self._parked)
+            self._parked.pop()
             self.keep(ticket)
             self.relieve(backlog, now)
             if ticket.state is not State.KEPT:
@@ -120,36 +119,27 @@ class Plan:
         return back
 
     def given_up(self, now: float) -> list[Ticket]:
-        """Late tickets that have waited long enough while more came than can be done."""
+        """Late tickets that have waited long enough while more came than can be done; they must be withdrawn now."""
         gone: list[Ticket] = []
-        while self._late and (self._late[0][2].state is not State.LATE or self._late[0][0] <= now):
-            ticket = self._late[0][2]
-            if ticket.state is State.LATE:
-                if not self.is_overloaded:
-                    break
-                ticket.state = State.GONE
-                gone.append(ticket)
-            heapq.heappop(self._late)
+        while self.is_overloaded and (ticket := self._late.first()) is not None and ticket.give_up_at <= now:
+            self._late.pop()
+            gone.append(ticket)
         return gone
 
     # what may run when nothing kept can
 
     def densest_parked(self, now: float) -> Ticket | None:
         """It stays parked; whoever takes it calls `leave`."""
-        while self._parked:
-            ticket = self._parked[0][2]
-            if ticket.state is State.PARKED and ticket.start_by >= now:
+        while (ticket := self._parked.first()) is not None:
+            if ticket.start_by >= now:
                 return ticket
-            heapq.heappop(self._parked)
-            if ticket.state is State.PARKED:
-                self._be_late(ticket)
+            self._parked.pop()
+            self._be_late(ticket)
         return None
 
     def next_late(self) -> Ticket | None:
         """Nothing late runs while the fleet is well used."""
-        while self._late and self._late[0][2].state is not State.LATE:
-            heapq.heappop(self._late)
-        return self._late[0][2] if self._late and self.prices.load <= PRICED_LOAD else None
+        return self._late.first() if self.prices.load <= PRICED_LOAD else None
 
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from workers.gateway.bodies import peek, read_answer, with_fields
+from workers.gateway.bodies import peek, read_answer, with_fields, with_model
 from workers.gateway.errors import GatewayError
 
 pytestmark = pytest.mark.unit
@@ -86,3 +86,30 @@ def test_the_engines_own_ttft_of_a_whole_answer_is_read():
     answer = read_answer(b'{"metrics":{"time_to_first_token_ms":12.5,"generation_time_ms":7}}')
     assert answer.metrics is not None
     assert answer.metrics.time_to_first_token_ms == 12.5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"id":"x","model":"OLD","choices":[]}',
+        b'{ "model" :\n"OLD" , "model":"OLD"}',
+        b'{"metadata":{"model":"kept"},"model":"OLD"}',
+        b'{"text":"\\"model\\":\\"kept\\"{[","model":"OLD","x":[{"model":"kept"}]}',
+        b'{"model":"OLD","a":NaN,"b":1e400}',
+        b'{"model":null}',
+        b'[{"model":"kept"}]',
+        b"",
+        b"model",
+        b'{"model":"OLD',
+    ],
+)
+def test_the_models_name_changes_where_it_stands_and_nothing_else_does(answer):
+    name = "public/é"
+    whole_name = b'"OLD"' in answer
+    expected = answer.replace(b'"OLD"', b'"public/\xc3\xa9"') if whole_name else answer
+    assert with_model(answer, name) == expected
+
+
+def test_a_body_in_another_encoding_is_written_anew():
+    for codec in ("utf-16", "utf-16-le", "utf-8-sig"):
+        assert json.loads(with_fields('{"model":"é"}'.encode(codec), {"x": 1})) == {"model": "é", "x": 1}

@@ -1,10 +1,10 @@
 import pytest
 
 from workers.contracts.endpoints import Endpoint, EngineShape
+from workers.contracts.settlement import Used
 from workers.contracts.snapshot import Price, TenantPolicy
 from workers.engines.interface import EngineReading
 from workers.gateway.driver import Driver
-from workers.gateway.metering import Used
 from workers.gateway.terms import Terms
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Asked

@@ -77,6 +77,10 @@ def test_an_unsound_value_is_a_400_that_names_the_header(headers):
     assert raised.value.param.startswith("x-workflow-")
 
 
+def test_the_scheduler_is_told_how_many_calls_are_expected():
+    assert joined(Workflows(), call(1), id=b"w", steps_expected=b"8").workflow_steps == 8
+
+
 def test_the_deadline_counts_from_the_first_call():
     workflows = Workflows()
     first = joined(workflows, call(1, at=10.0), id=b"w", deadline_ms=b"5000")

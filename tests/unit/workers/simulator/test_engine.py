@@ -94,3 +94,13 @@ def test_no_more_sequences_run_than_the_engine_allows():
     engine.begin(0.0)
     assert engine.running == 3
     assert len(engine.waiting) == 7
+
+
+def test_an_engine_with_priorities_takes_the_higher_class_first():
+    jobs = [Job(number, 0.0, 100, 50) for number in range(4)]
+    for job, rank in zip(jobs, (2, 2, 0, 1), strict=True):
+        job.rank = rank
+    engine = Engine("e", COST, EngineLimits(max_sequences=1, is_by_priority=True))
+    for job in jobs:
+        engine.arrive(job, 0.0)
+    assert [job.number for job in engine.waiting] == [2, 3, 0, 1]

@@ -1,0 +1,195 @@
+"""Budgets: spend, forecast and alerts, told once by mail and by a signed webhook that reaches nothing private."""
+
+import hashlib
+import hmac
+import json
+import threading
+from datetime import timedelta
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from uuid import uuid4
+
+import pytest
+from django.core import mail
+
+from apps.audit.models import AuditEntry
+from apps.common.actors import SYSTEM
+from apps.usage.models import Budget, BudgetAlert
+from apps.usage.services.alerts import deliver_alerts
+from apps.usage.services.budgets import create_budget, watch_budgets, webhook_key
+from apps.usage.services.ingest import ingest_records
+from tests.factories.domain import NOW
+from tests.factories.usage import ARRIVED_AT_S, make_record
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+DOLLAR = 10**12
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self):
+        length = int(self.headers["content-length"])
+        self.server.received.append((dict(self.headers), self.rfile.read(length), self.path))
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
+        self.send_header("location", "http://127.0.0.1:1/")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def receiver(settings):
+    """A webhook of somebody whom the operator trusts."""
+    settings.WEBHOOK_TRUSTED_HOSTS = ["127.0.0.1"]
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    server.received, server.answers = [], []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def spend(tenant, dollars, age_days=0):
+    record = make_record(
+        tenant_id=str(tenant.pk), cost_pico_usd=dollars * DOLLAR, arrived_at=ARRIVED_AT_S - age_days * 86_400 - 60
+    )
+    ingest_records(records=[record], node_id=uuid4(), now=NOW)
+
+
+def budget_of(tenant, **facts):
+    facts = {"name": "monthly", "amount_usd": Decimal(100)} | facts
+    return create_budget(actor=SYSTEM, tenant=tenant, now=NOW, **facts)
+
+
+def watched(now=NOW):
+    watch_budgets(now=now)
+    return deliver_alerts(now=now)
+
+
+def alerts():
+    return list(BudgetAlert.objects.order_by("threshold_percent").values_list("threshold_percent", "is_forecast"))
+
+
+def test_a_threshold_is_told_once_a_month_by_each_channel(people, receiver):
+    url = f"http://127.0.0.1:{receiver.server_address[1]}/hook?x=1"
+    budget = budget_of(people.tenant, mail_to=["cfo@example.com"], webhook_url=url)
+    spend(people.tenant, 85, age_days=20)
+    assert watched() == 4
+    assert watched() == 0
+    assert sorted(letter.subject for letter in mail.outbox) == [
+        "Budget monthly has reached 50 % in November 2026",
+        "Budget monthly has reached 80 % in November 2026",
+    ]
+    headers, body, path = receiver.received[0]
+    lower = {name.lower(): value for name, value in headers.items()}
+    sent_at, mac = (part.split("=")[1] for part in lower["x-tokenyard-signature"].split(","))
+    right = hmac.new(webhook_key(budget).encode(), f"{sent_at}.".encode() + body, hashlib.sha256).hexdigest()
+    assert (mac, path) == (right, "/hook?x=1")
+    assert json.loads(body)["spent_usd"] == "85.000000000000"
+
+
+def test_the_forecast_is_told_before_the_money_is_gone_and_then_the_spend(people):
+    budget_of(people.tenant, mail_to=["cfo@example.com"], thresholds_percent=[100])
+    spend(people.tenant, 95, age_days=1)
+    watched()
+    assert alerts() == [(100, True)]
+    spend(people.tenant, 10)
+    watched()
+    assert alerts() == [(100, False), (100, True)] or alerts() == [(100, True), (100, False)]
+
+
+def test_spend_of_others_of_other_models_and_of_last_month_counts_not(people):
+    budget_of(people.tenant, mail_to=["cfo@example.com"], public_model="other-model")
+    budget_of(people.other, mail_to=["cfo@example.com"])
+    spend(people.tenant, 500)
+    spend(people.other, 500, age_days=29)
+    watched()
+    assert alerts() == []
+
+
+def test_a_webhook_that_fails_is_tried_again_later_and_says_why(people, receiver):
+    receiver.answers = [500, 302, 200]
+    budget_of(people.tenant, thresholds_percent=[50], webhook_url=f"http://127.0.0.1:{receiver.server_address[1]}/")
+    spend(people.tenant, 60)
+    assert watched() == 0
+    assert BudgetAlert.objects.get().error == "the other side answered 500"
+    assert watched(NOW + timedelta(seconds=30)) == 0
+    assert len(receiver.received) == 1, "it waits before it tries again"
+    assert watched(NOW + timedelta(minutes=2)) == 0
+    assert BudgetAlert.objects.get().error == "the other side answered 302", "a redirect is not followed"
+    assert watched(NOW + timedelta(minutes=10)) == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "0.0.0.0", "2130706433"])
+def test_a_webhook_never_reaches_what_is_not_public(people, receiver, settings, host):
+    settings.WEBHOOK_TRUSTED_HOSTS = []
+    budget_of(people.tenant, thresholds_percent=[50], webhook_url=f"http://{host}:{receiver.server_address[1]}/")
+    spend(people.tenant, 60)
+    assert watched() == 0
+    assert receiver.received == []
+    assert BudgetAlert.objects.get().error in {
+        "the host has an address that is not public", "the name of the host is not known",
+    }  # fmt: skip
+
+
+def test_budgets_are_set_by_finance_and_a_tenants_admin_and_seen_by_its_members(people, as_user):
+    new = {"name": "b", "amount_usd": "10.00", "tenant_id": str(people.tenant.pk)}
+
+    def post(who, **changes):
+        return as_user(getattr(people, who)).post("/api/v1/budgets/", new | changes).status_code
+
+    assert [post(who) for who in ("owner", "teammate", "viewer", "stranger")] == [201, 403, 403, 404]
+    assert post("finance", name="c") == 201
+    assert post("owner", tenant_id=None) == 403
+    assert post("finance", tenant_id=None) == 201
+    seen = {who: len(as_user(getattr(people, who)).get("/api/v1/budgets/").json()["results"]) for who in SEEN}
+    assert seen == SEEN
+    path = f"/api/v1/budgets/{Budget.objects.get(name='c').pk}/"
+    assert [as_user(getattr(people, who)).get(path).status_code for who in ("teammate", "stranger")] == [200, 404]
+    assert [as_user(getattr(people, who)).delete(path).status_code for who in ("stranger", "teammate", "owner")] == [
+        404, 403, 204,
+    ]  # fmt: skip
+    assert AuditEntry.objects.filter(action="budget.deleted").count() == 1
+
+
+SEEN = {"owner": 2, "teammate": 2, "stranger": 0, "finance": 3}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"zone": "Mars"},
+        {"webhook_url": "ftp://x"},
+        {"mail_to": ["nobody"]},
+        {"thresholds_percent": [0]},
+        {"thresholds_percent": list(range(1, 30))},
+        {"amount_usd": "0"},
+        {"amount_usd": "-5"},
+        {"amount_usd": "1e999"},
+        {"name": ""},
+    ],
+    ids=str,
+)
+def test_a_budget_that_makes_no_sense_is_refused(people, as_user, fault):
+    new = {"name": "b", "amount_usd": "10.00", "tenant_id": str(people.tenant.pk)} | fault
+    assert as_user(people.finance).post("/api/v1/budgets/", new).status_code == 400
+
+
+def test_the_webhooks_key_is_shown_once_and_kept_nowhere(people, as_user):
+    new = {
+        "name": "b",
+        "amount_usd": "10.00",
+        "webhook_url": "https://example.com/",
+        "tenant_id": str(people.tenant.pk),
+    }
+    client = as_user(people.owner)
+    made = client.post("/api/v1/budgets/", new).json()
+    shown = made["webhook_key"]
+    again = (
+        client.get(f"/api/v1/budgets/{made['id']}/").content.decode() + client.get("/api/v1/budgets/").content.decode()
+    )
+    assert shown not in again
+    assert shown not in str([entry.after for entry in AuditEntry.objects.all()])

@@ -1,0 +1,95 @@
+"""Event logs of a scheduler: written as they happen, played again without a driver.
+
+    python -m tests.replay.recording      writes golden/*.jsonl.gz anew, after a change of policy that is meant
+
+A line is one event and what came back: [method, arguments, named arguments, commands].
+"""
+
+import gzip
+from pathlib import Path
+
+import msgspec
+
+from tests.replay.faults import Trouble
+from workers.scheduling.endpoint_spec import EndpointSpec
+from workers.scheduling.interface import Command, EngineReport, KVChange, Request, SchedulerConfig
+from workers.scheduling.scheduler import Scheduler
+from workers.simulator.lab import Lab
+
+CONFIG = SchedulerConfig(max_queued_requests=1_000_000, stall_after_s=2.0)
+GOLDEN = Path(__file__).parent / "golden"
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+SCENES = {"chat": ("W1", 1.5, 12.0), "classes": ("W3", 0.8, 4.0), "workflows": ("W5", 3.0, 15.0), "faults": None}
+TYPES = {"request": Request, "report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
+POSITIONS = {
+    "request_arrived": ("request",), "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
+}  # fmt: skip
+
+
+class Recorder:
+    """Stands between a driver and its scheduler, and notes every event."""
+
+    def __init__(self, core):
+        self._core = core
+        self.lines = []
+
+    def __getattr__(self, name):
+        method = getattr(self._core, name)
+        if name in {"next_deadline", "queued_total"}:
+            return method
+
+        def call(*args, **named):
+            answer = method(*args, **named)
+            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)]))
+            return answer
+
+        return call
+
+
+def as_text(commands: list[Command] | None) -> list[str]:
+    return [repr(command) for command in commands or []]
+
+
+def record(scene: str) -> list[bytes]:
+    if scene == "faults":
+        recorder = Recorder(Scheduler(CONFIG))
+        Trouble(recorder).run(3000)
+        return recorder.lines
+    name, load, duration_s = SCENES[scene]
+    lab = Lab(TRACES)
+    workload = lab.workload(name, load, 1, duration_s)
+    recorder = Recorder(lab.core("tokenyard", workload, 1))
+    # The lab's scheduler adds what it knows of engines; the log must say it, so that any scheduler can play it.
+    spec = recorder._core._spec
+    recorder._core = Scheduler(CONFIG)
+    updated = recorder.endpoint_updated
+    recorder.endpoint_updated = lambda *args, **named: updated(*args, **{**named, "spec": spec})
+    lab.play(workload, recorder)
+    return recorder.lines
+
+
+def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
+    """What a new scheduler answers, beside what was recorded."""
+    scheduler = Scheduler(CONFIG)
+    pairs = []
+    for line in lines:
+        name, args, named, recorded = msgspec.json.decode(line)
+        positions = POSITIONS.get(name, ())
+        kinds = [*positions, *[None] * (len(args) - len(positions))]
+        args = [msgspec.convert(arg, TYPES[kind]) if kind else arg for arg, kind in zip(args, kinds, strict=True)]
+        named = {key: msgspec.convert(value, TYPES[key]) if key in TYPES else value for key, value in named.items()}
+        pairs.append((as_text(getattr(scheduler, name)(*args, **named)), recorded))
+    return pairs
+
+
+def read(scene: str) -> list[bytes]:
+    return gzip.decompress((GOLDEN / f"{scene}.jsonl.gz").read_bytes()).splitlines()
+
+
+def main() -> None:
+    for scene in SCENES:
+        (GOLDEN / f"{scene}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(record(scene)) + b"\n", mtime=0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Corners that no longer story leads through."""
+
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from msgspec import structs
+
+from tests.unit.workers.scheduling.bench import KNOWN, Bench
+from workers.contracts.snapshot import RouteTarget
+from workers.scheduling.failures import recovery
+from workers.scheduling.interface import EngineReport, KVChange, Reject, Request, SchedulerConfig
+from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.ordering import fair_queue
+from workers.scheduling.peers.orders import deadline_at
+from workers.scheduling.peers.registry import build_peer
+from workers.scheduling.planning.backlog import Backlog
+from workers.scheduling.planning.price import Demand
+from workers.scheduling.prefix import index as prefix_index
+from workers.scheduling.split import WeightedSplit
+from workers.scheduling.ticket import State, Ticket
+from workers.scheduling.workflows import Workflows
+
+pytestmark = pytest.mark.unit
+
+
+def a_request(number=1, **more):
+    values = {"tenant_id": "t", "rank": 0, "prompt_tokens": 100, "predicted_output_tokens": 10.0, **more}
+    return Request(request_id=number, version_id="v", max_queued_of_tenant=9, arrived_at=0.0, **values)
+
+
+def test_full_steps_that_are_too_long_for_the_running_are_followed_by_a_pause():
+    bench = Bench()
+    bench.endpoint()
+    number = bench.arrive(prompt_tokens=20_000, tpot_slo_s=0.02)
+    bench.after(1.0)
+    bench.first_token(number)
+    endpoint = bench.scheduler._endpoints["e1"]
+    bench.arrive(prompt_tokens=20_000, tpot_slo_s=0.02)
+    assert endpoint.paused_until > endpoint.prefill_until > bench.now
+    paused = bench.arrive(prompt_tokens=20_000, tpot_slo_s=0.02)
+    assert paused not in bench.sent
+
+
+def test_the_reason_against_an_endpoint_is_told():
+    bench = Bench()
+    bench.endpoint("e1")
+    blocks = tuple(range(1, 41))
+    prefix = {"prompt_tokens": 41 * 128, "prefix_blocks": blocks, "block_tokens": 128}
+    bench.arrive(**prefix)
+    bench.endpoint("e2")
+    reasons = []
+    for change in ({"draining": True}, {"warmth": "loading"}):
+        bench.after(2.0, step=0.1)
+        bench.endpoint("e1", **change)
+        bench.scheduler.take_decisions()
+        bench.arrive(**prefix)
+        decision = bench.scheduler.take_decisions()[-1]
+        reasons += [each.reason for each in decision.considered if each.endpoint_id == "e1"]
+    assert reasons == ["draining", "loading"]
+    assert "EndpointModel(e1" in repr(bench.scheduler._endpoints["e1"])
+    assert not bench.scheduler.is_idle("e1")
+
+
+def test_a_stalled_and_a_broken_endpoint_are_told_apart():
+    bench = Bench(stall_after_s=5.0)
+    blocks = tuple(range(1, 41))
+    prefix = {"prompt_tokens": 41 * 128, "prefix_blocks": blocks, "block_tokens": 128}
+    bench.endpoint("hangs")
+    bench.arrive(**prefix)
+    bench.endpoint("works")
+    while not bench.suspects:
+        bench.after(1.0)
+        bench.report("hangs", steps_total=1.0)
+    bench.scheduler.take_decisions()
+    bench.arrive(**prefix)
+    assert "stalled" in [each.reason for each in bench.scheduler.take_decisions()[-1].considered]
+    broken = Bench()
+    broken.endpoint("fails")
+    number = broken.arrive(**prefix)
+    broken.endpoint("works")
+    broken.fail(number)
+    broken.after(0.3)
+    broken.scheduler.take_decisions()
+    broken.arrive(**prefix)
+    assert "breaker paused" in [each.reason for each in broken.scheduler.take_decisions()[-1].considered]
+
+
+def test_clocks_of_tenants_long_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(fair_queue, "MAX_CLOCKS", 10)
+    queue = fair_queue.FairQueue()
+    for number in range(50):
+        queue.served(f"t{number}", 1.0)
+        queue.served_at_once(f"u{number}", 1.0)
+    assert len(queue._clocks) <= 11
+
+
+def test_breakers_and_kinds_of_workflows_are_bounded(monkeypatch):
+    monkeypatch.setattr(recovery, "MAX_BREAKERS", 3)
+    kept = recovery.Recovery(SchedulerConfig())
+    for number in range(10):
+        kept.breaker_of(f"e{number}")
+    assert len(kept._breakers) == 3
+    monkeypatch.setattr("workers.scheduling.workflows.MAX_WORKFLOWS", 3)
+    workflows = Workflows()
+    assert workflows.arrived(a_request(), 0.0) is None
+    for number in range(10):
+        for _ in range(2):
+            workflows.arrived(a_request(number, tenant_id=f"t{number}", workflow_id="w"), 0.0)
+    assert len(workflows._kinds) == 3
+
+
+def test_an_engine_that_claims_more_blocks_than_can_be_kept_loses_the_oldest(monkeypatch):
+    monkeypatch.setattr(prefix_index, "MAX_EXACT_BLOCKS", 4)
+    index = prefix_index.PrefixIndex()
+    index.changed(0, [KVChange(stored=(1, 2, 3)), KVChange(stored=(11, 12, 13))])
+    assert len(index) == 4
+    assert index.count((11, 12, 13), 0) == 3
+    index.changed(0, [KVChange(removed=(11,))])
+    assert index.count((11, 12, 13), 0) == 0
+
+
+def test_what_engines_are_busy_with_takes_no_more_than_there_is():
+    backlog = Backlog([SimpleNamespace(prefill_until=at) for at in (1.0, 2.0, 3.0)], 0.0)
+    assert backlog.taken_s(10.0) == 6.0
+    assert backlog.taken_s(1.5) == 1.0 + 2 * 1.5
+
+
+def test_a_price_for_no_room_at_all_lets_everything_down_to_the_least_dense():
+    demand = Demand()
+    demand.arrived(1.0, 1.0, 0.0)
+    demand.offered_s = 5.0
+    assert demand.price(2.0) == 0.0
+
+
+def test_without_a_prediction_the_uncertainty_is_that_of_the_tenants_lengths():
+    lengths = LengthModel()
+    rng = Random(1)  # noqa: S311 - seeded
+    for _ in range(300):
+        lengths.learn("even", 0.0, 100)
+        lengths.learn("uneven", 0.0, max(1, int(100 * rng.lognormvariate(0, 1.5))))
+    assert lengths.log_deviation("even", 0.0) < lengths.log_deviation("uneven", 0.0)
+
+
+def test_a_scaled_engine_is_as_much_slower():
+    cost = KNOWN.cost
+    assert cost.scaled(3.0).step_s(100, 2, 50, 10) == pytest.approx(3.0 * cost.step_s(100, 2, 50, 10))
+
+
+def test_tickets_are_readable():
+    assert repr(Ticket(a_request(7), 1, state=State.KEPT, start_by=1.5)) == "Ticket(7 kept, start by 1.500)"
+
+
+def test_peers_that_refuse_do_so_on_arrival_or_when_the_turn_comes():
+    deep = build_peer("least-outstanding+8+fcfs+class", 1000, Random(1))  # noqa: S311 - seeded
+    deep.endpoint_updated("e", "v", 9, 0.0, is_draining=False)
+    deep.endpoint_updated("e", "v", 9, 0.0, is_draining=True)
+    answers = [deep.request_arrived(a_request(number, rank=2), 0.0) for number in range(200)]
+    assert [Reject(199, "queue_full")] == answers[-1]
+    late = build_peer("cache-aware+8+edf+late", 1000, Random(1))  # noqa: S311 - seeded
+    late.endpoint_updated("e", "v", 9, 0.0, is_draining=False)
+    for number in range(9):
+        late.request_arrived(a_request(number, ttft_slo_s=1.0), 0.0)
+    report = EngineReport(taken_at=0.0, running=8, waiting=0, kv_usage=0.5)
+    assert late.endpoint_reported("e", report, 0.0) == late.tick(0.0) == []
+    assert late.request_finished(0, 5.0) == [Reject(8, "cannot_meet_deadline")]
+    assert deadline_at(a_request(deadline_at=7.0)) == 7.0
+
+
+def test_a_split_ends_at_its_last_target_whatever_the_rounding():
+    split = WeightedSplit("m", [RouteTarget(version_id="a", weight=1), RouteTarget(version_id="b", weight=2)])
+    split._total_weight = 30
+    assert {split._by_hash(str(number)) for number in range(100)} == {0, 1}
+
+
+def test_a_spec_that_changes_in_size_alone_keeps_what_was_learned():
+    bench = Bench()
+    bench.endpoint(spec=KNOWN)
+    for _ in range(3):
+        number = bench.arrive(prompt_tokens=20_000)
+        bench.after(1.0)
+        bench.first_token(number)
+        bench.finish(number)
+    bench.endpoint(spec=structs.replace(KNOWN, max_sequences=7))
+    assert bench.state().prefill_observations == 3
+    bench.note(bench.scheduler.endpoint_updated("e1", "v1", 5, bench.now, is_draining=False))
+    assert bench.scheduler._endpoints["e1"].max_sequences == 7
+
+
+def test_progress_of_a_request_that_waits_again_is_ignored():
+    bench = Bench()
+    bench.endpoint()
+    number = bench.arrive()
+    bench.fail(number)
+    assert bench.progress(number, 5) == bench.first_token(number) == []
