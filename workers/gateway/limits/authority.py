@@ -27,12 +27,7 @@ State = Literal["ready", "warming", "uncounted"]
 
 
 class Ask(Struct, array_like=True, frozen=True, kw_only=True):
-<<<<<<< HEAD
-    """With `is_placed` False it asks how the holder stands, and reports nothing. `marker` must be set for use to be
-    known ("": it is).
-=======
     """With `is_placed` False it asks how the holder stands, and reports nothing.
->>>>>>> limits
 
     `marker` must be set for use before to be known; that of "" is.
     `head` is what the request that waits longest needs, `need` what all that wait lack, `extra` what is welcome beside.
