@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -226,10 +227,10 @@ def _ask(days: int) -> None:
     for zone in ZONES:
         _time(
             f"by day and model, {zone}",
-            lambda z=zone: report_usage(scope=scope, group_by=["day", "model"], zone=ZoneInfo(z)),
+            partial(report_usage, scope=scope, group_by=["day", "model"], zone=ZoneInfo(zone)),
         )
     for group in ("tenant", "version", "user", "key", "outcome"):
-        _time(f"by {group}", lambda g=group: report_usage(scope=scope, group_by=[g], zone=ZoneInfo("UTC")))
+        _time(f"by {group}", partial(report_usage, scope=scope, group_by=[group], zone=ZoneInfo("UTC")))
     _time("first page of records", lambda: page_of_records(scope=scope))
 
 

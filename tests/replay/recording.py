@@ -20,7 +20,12 @@ from workers.simulator.lab import Lab
 CONFIG = SchedulerConfig(max_queued_requests=1_000_000, stall_after_s=2.0)
 GOLDEN = Path(__file__).parent / "golden"
 TRACES = Path(__file__).parents[1] / "data" / "traces"
-SCENES = {"chat": ("W1", 1.5, 12.0), "classes": ("W3", 0.8, 4.0), "workflows": ("W5", 3.0, 15.0), "faults": None}
+SCENES: dict[str, Any] = {
+    "chat": ("W1", 1.5, 12.0),
+    "classes": ("W3", 0.8, 4.0),
+    "workflows": ("W5", 3.0, 15.0),
+    "faults": None,
+}
 TYPES = {"request": Request, "report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
     "request_arrived": ("request",), "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
@@ -52,20 +57,19 @@ def as_text(commands: list[Command] | None) -> list[str]:
 
 
 def record(scene: str) -> list[bytes]:
+    recorder: Any = Recorder(Scheduler(CONFIG))
     if scene == "faults":
-        recorder = Recorder(Scheduler(CONFIG))
         Trouble(recorder).run(3000)
-        return recorder.lines
+        return list(recorder.lines)
     name, load, duration_s = SCENES[scene]
     lab = Lab(TRACES)
     workload = lab.workload(name, load, 1, duration_s)
     # The lab's scheduler knows the engines beforehand; the log must say it, so that any scheduler can play it.
-    spec = lab.core("tokenyard", workload, 1)._usual_spec
-    recorder: Any = Recorder(Scheduler(CONFIG))
+    spec = vars(lab.core("tokenyard", workload, 1))["_usual_spec"]
     updated = recorder.endpoint_updated
     recorder.endpoint_updated = lambda *args, **named: updated(*args, **{**named, "spec": spec})
     lab.play(workload, recorder)
-    return recorder.lines
+    return list(recorder.lines)
 
 
 def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
