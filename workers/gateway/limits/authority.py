@@ -27,8 +27,9 @@ State = Literal["ready", "warming", "uncounted"]
 
 
 class Ask(Struct, array_like=True, frozen=True, kw_only=True):
-    """With `is_placed` False it asks how the holder stands, and reports nothing. `marker` must be set for use to be known ("": is).
+    """With `is_placed` False it asks how the holder stands, and reports nothing.
 
+    `marker` must be set for use before to be known; that of "" is.
     `head` is what the request that waits longest needs, `need` what all that wait lack, `extra` what is welcome beside.
     `recent` of `spent` was spent in the last 60 s. A higher `revision` brings the rule that holds from now on.
     """
