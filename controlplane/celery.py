@@ -11,7 +11,7 @@ from apps.common.rows import every_tenant
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
 
-class LoopTask(Task):  # type: ignore[misc]  # celery-types has it generic, Celery does not
+class LoopTask(Task):  # type: ignore[type-arg]  # generic in celery-types, and not in Celery
     """A control loop serves every tenant."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

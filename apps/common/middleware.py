@@ -1,4 +1,5 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
@@ -14,8 +15,9 @@ def begin_without_rows(get_response: Respond) -> Respond:
     def middleware(request: HttpRequest) -> HttpResponseBase:
         with no_tenant():
             response = get_response(request)
-            if isinstance(response, StreamingHttpResponse):
-                response.streaming_content = keep_visible(iter(response.streaming_content), visible_rows())
+            if isinstance(response, StreamingHttpResponse) and not response.is_async:
+                chunks: Iterator[Any] = iter(response.streaming_content)  # type: ignore[arg-type]  # not an async one
+                response.streaming_content = keep_visible(chunks, visible_rows())
             return response
 
     return middleware

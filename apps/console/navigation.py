@@ -64,7 +64,7 @@ FINANCE = Group(
     (
         Item("c", "Cost", "chart-bar", "cost"),
         Item("b", "Budgets", "coin", "budgets"),
-        Item("l", "Price book", "books", "price_book"),
+        Item("v", "Price book", "books", "price_book"),
         Item("n", "Re-rating", "refresh", "reratings"),
         Item("e", "Statements", "file-invoice", "statements"),
         Item("y", "Successful tasks", "circle-check", "outcomes"),

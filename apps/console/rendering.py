@@ -53,6 +53,11 @@ def attempt(form: Form, change: Callable[[], T]) -> T | None:
         return None
 
 
+def words_of_refusal(form: Form) -> str:
+    """For a message above the page, where the form itself is not shown again."""
+    return " ".join(str(message) for errors in form.errors.values() for message in errors)
+
+
 def _show_refusal(form: Form, error: DomainError) -> None:
     """Beside the fields that it names, else above the form. The error itself stays with the form for its status."""
     form.refusal = error  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from apps.common.sessions import ACCESS_VERSION, CONFIRMED_AT, SIGN_IN_ID
-from apps.identity.models import SignInSession
+from apps.identity.selectors import find_session
 from apps.identity.services.sessions import note_seen, start_session
 from apps.tenants.models import User
 
@@ -28,15 +28,15 @@ def session_began(request: HttpRequest, user: User, **_: Any) -> None:
 
 def watch_sessions(get_response: Respond) -> Respond:
     def middleware(request: HttpRequest) -> HttpResponseBase:
-        if isinstance(request.user, User) or request.user.is_authenticated:
-            _check(request, request.user)  # type: ignore[arg-type]  # there is one model of users
+        if request.user.is_authenticated:
+            _check(request, request.user)
         return get_response(request)
 
     return middleware
 
 
 def _check(request: HttpRequest, user: User) -> None:
-    session = SignInSession.objects.filter(pk=request.session.get(SIGN_IN_ID), user_id=user.pk, ended_at=None).first()
+    session = find_session(request.session, user.pk)
     if session is None:
         logout(request)
         return

@@ -8,6 +8,7 @@ from django.db.models import Q, QuerySet
 from apps.common.actors import Actor
 from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
+from apps.common.sessions import SIGN_IN_ID
 from apps.identity.models import PasswordReset, RecoveryCode, SecondFactor, SignInSession
 from apps.tenants.models import User
 
@@ -29,13 +30,14 @@ def count_recovery_codes(user: User) -> int:
     return RecoveryCode.objects.filter(user=user, used_at=None).count()
 
 
-def list_sessions(*, user_id: UUID | None) -> QuerySet[SignInSession]:
-    return SignInSession.objects.filter(user_id=user_id, ended_at=None)
+def list_sessions(*, actor: Actor) -> QuerySet[SignInSession]:
+    """One's own; nobody sees another's."""
+    open_ones = SignInSession.objects.filter(ended_at=None)
+    return open_ones.filter(user_id=actor.user_id) if actor.user_id else open_ones.none()
 
 
 def get_session(*, actor: Actor, session_id: UUID) -> SignInSession:
-    """One's own; nobody ends another's one by one."""
-    session = list_sessions(user_id=actor.user_id).filter(pk=session_id).first()
+    session = list_sessions(actor=actor).filter(pk=session_id).first()
     if session is None:
         raise NotFoundError("no such session")
     return session
@@ -49,5 +51,12 @@ def find_reset(*, text: str, now: datetime) -> PasswordReset | None:
 
 def find_person_of(session: Mapping[str, Any], user_id: UUID) -> User | None:
     """Who listens on a socket, as long as the session it was opened with lasts."""
-    row = SignInSession.objects.select_related("user").filter(pk=session.get("sign_in_id"), user_id=user_id).first()
-    return row.user if row is not None and row.ended_at is None and row.user.is_active else None
+    row = find_session(session, user_id)
+    return row.user if row is not None and row.user.is_active else None
+
+
+def find_session(session: Mapping[str, Any], user_id: UUID) -> SignInSession | None:
+    """Our record of a session of Django's, unless it is ended."""
+    open_ones = SignInSession.objects.select_related("user").filter(user_id=user_id, ended_at=None)
+    session_id = session.get(SIGN_IN_ID)
+    return open_ones.filter(pk=session_id).first() if session_id else None

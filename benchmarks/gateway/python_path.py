@@ -17,6 +17,7 @@ import uvloop
 from benchmarks.gateway import wire
 from workers.contracts.example import build_snapshot
 from workers.contracts.settlement import Origin
+from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.journal import Journal
@@ -68,6 +69,7 @@ class PythonPath:
         journal = Journal(spool, origin, time.monotonic)
         self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None)
         metrics = RequestMetrics()
+        connections = Connections()
         limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
         meter = Meter(
@@ -84,6 +86,7 @@ class PythonPath:
             meter=meter,
             limits=limits,
             journal=journal,
+            connections=connections,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
@@ -91,7 +94,7 @@ class PythonPath:
         )
         surface.directory = Directory(snapshot)
         driver.set_endpoints(snapshot.endpoints)
-        self.client = ClientConnection(surface.handle, set(), self._turn)
+        self.client = ClientConnection(surface.handle, connections, self._turn)
         self.client_side = SilentTransport()
         self.client.connection_made(cast("Any", self.client_side))
         self.engine: UpstreamConnection | None = None

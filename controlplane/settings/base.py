@@ -33,6 +33,7 @@ EMAIL_USE_TLS = env.text("TOKENYARD_SMTP_TLS", "0") == "1"
 DEFAULT_FROM_EMAIL = env.text("TOKENYARD_MAIL_FROM", "tokenyard@localhost")
 # Whose X-Forwarded-For gateways believe, as CIDR ranges; web's own is uvicorn's FORWARDED_ALLOW_IPS.
 GATEWAY_TRUSTED_PROXIES = env.networks("TOKENYARD_TRUSTED_PROXIES")
+GATEWAY_MEDIA_HOSTS = env.texts("TOKENYARD_MEDIA_HOSTS", [])  # engines may fetch images, sound and film from there
 
 DEBUG = False
 ALLOWED_HOSTS = env.texts("TOKENYARD_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])

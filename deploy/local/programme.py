@@ -94,7 +94,7 @@ class Programme:
 
     def _gateway(self, seed: Seed) -> ProcessSpec:
         command = _python("-m", "workers.gateway", "--node-dir", str(self.layout.node))
-        command += ["--node-id", seed.node_id, "--grace-s", _GATEWAY_GRACE_S]
+        command += ["--node-id", seed.node_id, "--grace-s", _GATEWAY_GRACE_S, "--take-over"]
         command += ["--port", str(self.configuration.gateway_port)]
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")

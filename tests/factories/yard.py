@@ -55,11 +55,11 @@ class Yard:
             "limit_id": self.limit.pk,
             "block_id": self.block.pk,
             "raise_id": self.raise_request.pk,
-            "request_id": self.record.request_id,
+            "label": self.record.request_id,
             "budget_id": self.budget.pk,
             "rerating_id": self.rerating.pk,
             "quarantined_id": self.quarantined.pk,
-            "invitation_id": Invitation.objects.get(tenant=self.people.tenant).pk,
+            "invitation_id": Invitation.objects.filter(tenant=self.people.tenant).earliest("id").pk,
             "user_id": self.people.viewer.pk,
         }
 

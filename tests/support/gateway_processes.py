@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tests.support.fake_engines import free_port, wait_for_port
+from workers.contracts.layout import HANDOVER_SOCKET
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
@@ -32,16 +34,30 @@ def gateway_command(directory: Path, snapshot: Snapshot, port: int, admin_port: 
 
 
 @contextmanager
-def gateway_process(directory: Path, snapshot: Snapshot, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def gateway_process(
+    directory: Path, snapshot: Snapshot, port: int, *options: str, admin_port: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Ends with the block, by force if it must."""
-    command = gateway_command(directory, snapshot, port, free_port(), *options)
+    command = gateway_command(directory, snapshot, port, admin_port or free_port(), *options)
+    if "--take-over" not in options:
+        (directory / "spool" / HANDOVER_SOCKET).unlink(missing_ok=True)  # of one that was killed
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)
+        _wait_for(directory / "spool" / HANDOVER_SOCKET, process)
         yield process
     finally:
         process.kill()
         process.wait(10)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
+    """It serves by then: the socket comes last."""
+    deadline = time.monotonic() + timeout_s
+    while not path.exists():
+        assert process.poll() is None, "the gateway has ended"
+        assert time.monotonic() < deadline, f"there is no {path.name}"
+        time.sleep(0.01)
 
 
 def spooled(directory: Path) -> list[UsageRecord]:

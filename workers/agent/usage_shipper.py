@@ -27,13 +27,15 @@ _MAX_BATCH_BYTES = 2 * 1024 * 1024
 _POLL_S = 1.0
 _ACK_TIMEOUT_S = 10.0
 _REJECTED_FILE = "rejected.lines"
+_MAX_DAMAGED = 100
 
 
 class Batch(Struct, frozen=True):
-    """`offsets` say how far each segment is acknowledged once the batch is."""
+    """`offsets` say how far each segment is acknowledged once the batch is; `damaged` are lines that are no records."""
 
     records: list[UsageRecord]
     offsets: dict[Path, int]
+    damaged: list[bytes] = []
 
 
 class UsageSpool:
@@ -55,7 +57,19 @@ class UsageSpool:
             size_bytes += end - start
             if taken:
                 offsets[segment] = end
-        return Batch(records, offsets)
+        return Batch(records, offsets, self._next_damaged(offsets))
+
+    def _next_damaged(self, offsets: dict[Path, int]) -> list[bytes]:
+        """Of the lines put aside, those that the control plane has not seen yet."""
+        rejected = self._directory / _REJECTED_FILE
+        if not rejected.exists():
+            return []
+        start = _acknowledged(rejected)
+        lines = [line for line in _chunk(rejected, start).splitlines(keepends=True) if line.endswith(b"\n")]
+        taken = lines[:_MAX_DAMAGED]
+        if taken:
+            offsets[rejected] = start + sum(map(len, taken))
+        return taken
 
     def salvage(self) -> None:
         """Records of gateways that died; the next one may never come."""
@@ -128,7 +142,7 @@ class UsageShipper:
         try:
             self._spool.salvage()
             batch = self._spool.next_batch()
-            if batch.records:
+            if batch.records or batch.damaged:
                 await self._ship(batch)
             self._spool.delete_finished(boot_id)
         except OSError as error:
@@ -148,7 +162,8 @@ class UsageShipper:
         future: asyncio.Future[UsageAck] = asyncio.get_running_loop().create_future()
         self._awaited = (batch_id, future)
         try:
-            await self._send(UsageBatch(batch_id=batch_id, records=batch.records))
+            damaged = [line.decode("utf-8", "replace").rstrip("\n") for line in batch.damaged]
+            await self._send(UsageBatch(batch_id=batch_id, records=batch.records, damaged=damaged))
             async with asyncio.timeout(_ACK_TIMEOUT_S):
                 ack = await future
         finally:

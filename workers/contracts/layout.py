@@ -12,6 +12,7 @@ die and come back at any time: what matters is on disk.
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
                      and a journal per gateway process (workers/contracts/journal.py)
+    gateway.sock     where a gateway hands its listening sockets on     gateway → its successor
 """
 
 import os
@@ -25,6 +26,7 @@ DECISIONS_FILE = "decisions.json"
 PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
 BATCHES_DIRECTORY = "batches"
+HANDOVER_SOCKET = "gateway.sock"
 
 
 def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:

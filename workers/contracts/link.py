@@ -40,10 +40,14 @@ class Telemetry(Struct, frozen=True, kw_only=True, tag="telemetry"):
 
 
 class UsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
-    """`batch_id` is the agent's own; the acknowledgement returns it."""
+    """`batch_id` is the agent's own; the acknowledgement returns it.
+
+    `damaged` are lines of the spool that are no records: they go into the control plane's quarantine.
+    """
 
     batch_id: str
     records: list[UsageRecord]
+    damaged: list[str] = field(default_factory=list)
 
 
 class LooseUsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
@@ -51,6 +55,7 @@ class LooseUsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
 
     batch_id: str
     records: list[Raw]
+    damaged: list[str] = field(default_factory=list)
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
@@ -74,7 +79,7 @@ class DesiredPush(Struct, frozen=True, kw_only=True, tag="desired"):
 
 
 class UsageAck(Struct, frozen=True, kw_only=True, tag="usage_ack"):
-    """`stored` and `duplicate` add up to the batch's records."""
+    """`stored` and `duplicate` add up to the batch's records and damaged lines."""
 
     batch_id: str
     stored: int

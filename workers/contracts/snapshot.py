@@ -107,7 +107,9 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
     `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
-    the CIDR ranges whose X-Forwarded-For says who the client is. A tenant that `limits` leaves out has none.
+    the CIDR ranges whose X-Forwarded-For says who the client is. From `media_hosts` engines may fetch what a prompt
+    points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
+    request itself. A tenant that `limits` leaves out has none.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -122,4 +124,5 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     endpoints: list[Endpoint] = field(default_factory=list)
     cors_origins: list[str] = field(default_factory=list)
     trusted_proxies: list[str] = field(default_factory=list)
+    media_hosts: list[str] = field(default_factory=list)
     limits: list[TenantLimits] = field(default_factory=list)

@@ -143,6 +143,7 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     spool_pending_records: int = 0
     endpoints_up: int = 0
     endpoints_total: int = 0
+    is_stopping: bool = False
     scheduler: SchedulerReport = SchedulerReport()
 
 

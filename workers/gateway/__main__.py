@@ -6,14 +6,18 @@ import logging
 import os
 import signal
 import sys
+import time
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import uvloop
 
 from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
-from workers.gateway.admin import start_admin
+from workers.gateway.admin import Pages, start_admin
+from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.handover import Listening, bind, offer, take_over
 from workers.gateway.service import GatewayConfig, GatewayService
 from workers.gateway.tracing.assembly import config_from_environment
 
@@ -45,6 +49,12 @@ def _parse() -> argparse.Namespace:
         help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
     )
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
+    parser.add_argument("--handover-grace-s", type=float, default=900.0, help="the same after a successor took over")
+    parser.add_argument(
+        "--take-over", action="store_true", help="of a gateway that serves this node, without a refused connection"
+    )
+    parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS, help="of all clients together")
+    parser.add_argument("--max-connections-per-key", type=int, default=MAX_CONNECTIONS_PER_KEY)
     parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
     parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
     arguments = parser.parse_args()
@@ -58,15 +68,49 @@ async def _serve(arguments: argparse.Namespace) -> None:
     service = GatewayService(
         _config(arguments), _snapshot_file(arguments), _endpoints_file(arguments), observers=observers
     )
-    stop = asyncio.Event()
+    stop, succeeded = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    admin = start_admin(arguments.host, arguments.admin_port, lambda: service.report, service.metrics, service.explain)
+    path = _handover_path(arguments)
+    listening = (take_over(path) if arguments.take_over else None) or bind(
+        arguments.host, arguments.port, arguments.admin_port
+    )
+    admin = start_admin(listening.admin, _pages(service))
+    offering: list[asyncio.Task[None]] = []
+
+    def now_listens() -> None:
+        listening.say_ready()
+        offering.append(asyncio.create_task(_offer(path, listening, admin, succeeded)))
+
     try:
-        await service.run(stop)
+        await service.run(stop, listening.serve, succeeded, now_listens)
     finally:
+        for task in offering:
+            task.cancel()
         admin.shutdown()
+
+
+def _pages(service: GatewayService) -> Pages:
+    return Pages(
+        read_report=lambda: service.report,
+        metrics=service.metrics,
+        explain=service.explain,
+        seconds_since_beat=lambda: time.monotonic() - service.beat_at,
+    )
+
+
+async def _offer(path: Path, listening: Listening, admin: ThreadingHTTPServer, succeeded: asyncio.Event) -> None:
+    await offer(path, listening)
+    succeeded.set()
+    await asyncio.to_thread(admin.shutdown)
+    admin.server_close()
+
+
+def _handover_path(arguments: argparse.Namespace) -> Path:
+    directory: Path = arguments.node_dir or arguments.spool
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / layout.HANDOVER_SOCKET
 
 
 def _write_line(line: str) -> None:
@@ -88,6 +132,9 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         valkey_url=arguments.valkey_url,
         grace_s=arguments.grace_s,
+        handover_grace_s=arguments.handover_grace_s,
+        max_connections=arguments.max_connections,
+        max_connections_per_key=arguments.max_connections_per_key,
         engine_silence_s=arguments.engine_silence_s,
     )
 

@@ -1,6 +1,7 @@
 """Health, readiness and metrics, on a port and a thread of their own, so that no load delays a probe."""
 
 import json
+import socket
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -14,43 +15,83 @@ from workers.gateway.exposition import CONTENT_TYPE, render
 from workers.gateway.metrics import RequestMetrics
 
 _PROBE_TIMEOUT_S = 5
+_JSON = "application/json"
 _DECISION = "/decisions/"
+# The loop beats four times a second: after so long without, it is stuck and not busy.
+STUCK_AFTER_S = 10.0
 
 
-def start_admin(
-    host: str,
-    port: int,
-    read_report: Callable[[], GatewayReport],
-    metrics: RequestMetrics,
-    explain: Callable[[str], RequestDecision | None],
-) -> ThreadingHTTPServer:
-    """Serves until `shutdown()`. `read_report` returns the report of the last second, `explain` what a request met."""
+class Pages:
+    """What is shown. `read_report` returns the report of the last second, `explain` what a request met."""
 
-    def metrics_page(report: GatewayReport) -> tuple[int, str, str]:
-        return 200, CONTENT_TYPE, render(report, metrics)
+    def __init__(
+        self,
+        read_report: Callable[[], GatewayReport],
+        metrics: RequestMetrics,
+        explain: Callable[[str], RequestDecision | None],
+        seconds_since_beat: Callable[[], float],
+    ) -> None:
+        self._read_report = read_report
+        self._metrics = metrics
+        self._explain = explain
+        self._seconds_since_beat = seconds_since_beat
+        self._pages = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics_page,
+            "/report": self._report,
+        }
+
+    def answer(self, path: str) -> tuple[int, str, str]:
+        """Status, content type and body."""
+        if path.startswith(_DECISION):
+            return _decision(self._explain(unquote(path.removeprefix(_DECISION))))
+        page = self._pages.get(path)
+        return page() if page else (404, "text/plain", f"try {' '.join(self._pages)} {_DECISION}ID\n")
+
+    @property
+    def _is_stuck(self) -> bool:
+        return self._seconds_since_beat() > STUCK_AFTER_S
+
+    def _healthz(self) -> tuple[int, str, str]:
+        boot_id = self._read_report().boot_id
+        if self._is_stuck:
+            return 503, _JSON, json.dumps({"status": "stuck", "boot_id": boot_id})
+        return 200, _JSON, json.dumps({"status": "alive", "boot_id": boot_id})
+
+    def _readyz(self) -> tuple[int, str, str]:
+        reasons = reasons_not_ready(self._read_report())
+        if self._is_stuck:
+            reasons.append("the event loop is stuck")
+        return 503 if reasons else 200, _JSON, json.dumps({"ready": not reasons, "reasons": reasons})
+
+    def _metrics_page(self) -> tuple[int, str, str]:
+        return 200, CONTENT_TYPE, render(self._read_report(), self._metrics)
+
+    def _report(self) -> tuple[int, str, str]:
+        return 200, _JSON, msgspec.json.encode(self._read_report()).decode()
+
+
+def start_admin(listening: socket.socket, pages: Pages) -> ThreadingHTTPServer:
+    """Serves until `shutdown()`."""
 
     class Probe(BaseHTTPRequestHandler):
         timeout = _PROBE_TIMEOUT_S
 
         def do_GET(self) -> None:
-            status, kind, body = self._answer(self.path.partition("?")[0])
+            status, kind, body = pages.answer(self.path.partition("?")[0])
             self.send_response(status)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body.encode())))
             self.end_headers()
             self.wfile.write(body.encode())
 
-        def _answer(self, path: str) -> tuple[int, str, str]:
-            pages = {"/healthz": _healthz, "/readyz": _readyz, "/metrics": metrics_page, "/report": _report}
-            if path.startswith(_DECISION):
-                return _decision(explain(unquote(path.removeprefix(_DECISION))))
-            page = pages.get(path)
-            return page(read_report()) if page else (404, "text/plain", f"try {' '.join(pages)} {_DECISION}ID\n")
-
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             pass
 
-    server = ThreadingHTTPServer((host, port), Probe)
+    server = ThreadingHTTPServer(listening.getsockname(), Probe, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listening
     server.daemon_threads = True
     Thread(target=server.serve_forever, name="admin", daemon=True).start()
     return server
@@ -64,23 +105,12 @@ def reasons_not_ready(report: GatewayReport) -> list[str]:
         reasons.append("no engine is up")
     if report.spool_error:
         reasons.append(report.spool_error)
+    if report.is_stopping:
+        reasons.append("it is stopping")
     return reasons
-
-
-def _healthz(report: GatewayReport) -> tuple[int, str, str]:
-    return 200, "application/json", json.dumps({"status": "alive", "boot_id": report.boot_id})
-
-
-def _readyz(report: GatewayReport) -> tuple[int, str, str]:
-    reasons = reasons_not_ready(report)
-    return 503 if reasons else 200, "application/json", json.dumps({"ready": not reasons, "reasons": reasons})
-
-
-def _report(report: GatewayReport) -> tuple[int, str, str]:
-    return 200, "application/json", msgspec.json.encode(report).decode()
 
 
 def _decision(found: RequestDecision | None) -> tuple[int, str, str]:
     if found is None:
         return 404, "text/plain", "this gateway does not remember that request\n"
-    return 200, "application/json", msgspec.json.encode(found).decode()
+    return 200, _JSON, msgspec.json.encode(found).decode()

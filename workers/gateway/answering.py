@@ -3,7 +3,8 @@
 from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 
 
 class ClientAnswer:

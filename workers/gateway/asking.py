@@ -7,7 +7,7 @@ from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
-from workers.gateway.server import HttpRequest
+from workers.gateway.requests import HttpRequest
 
 
 class Question(Struct, eq=False):

@@ -26,6 +26,13 @@ def first_text(*values: object) -> str:
     return ""
 
 
+def is_true(value: object) -> bool:
+    """As vLLM's pydantic reads it: true, 1 and words for yes."""
+    if isinstance(value, str):
+        return value.lower() in _TRUE_WORDS
+    return value is True or value == 1
+
+
 class Peek(Struct):
     """The few fields of a request that routing and metering need. Types are the client's: the engine validates.
 
@@ -46,6 +53,8 @@ class Peek(Struct):
     service_tier: Any = None
     metadata: Any = None
     cache_salt: Any = None
+    previous_response_id: Any = None
+    background: Any = None
     messages: Raw = _NOTHING
     prompt: Raw = _NOTHING
     input: Raw = _NOTHING
@@ -55,11 +64,7 @@ class Peek(Struct):
 
     @property
     def is_stream(self) -> bool:
-        """As vLLM's pydantic reads it: true, 1 and words for yes."""
-        value = self.stream
-        if isinstance(value, str):
-            return value.lower() in _TRUE_WORDS
-        return value is True or value == 1
+        return is_true(self.stream)
 
     @property
     def end_user(self) -> str:

@@ -42,6 +42,7 @@ class Directory:
         self.routes: dict[str, Route] = {route.public_name: route for route in snapshot.routes}
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
         self.trusted_proxies = Ranges(snapshot.trusted_proxies)
+        self.media_hosts = frozenset(host.lower() for host in snapshot.media_hosts)
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
         self.lowest_rank = max(self.class_names, default=0)
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}

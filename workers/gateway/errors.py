@@ -136,6 +136,15 @@ def queue_full(retry_after_s: int | None) -> GatewayError:
     )
 
 
+def too_many_connections() -> GatewayError:
+    return GatewayError(
+        429,
+        "too_many_connections",
+        "Too many connections are open with this key. Use fewer, and keep them.",
+        retry_after_s=1,
+    )
+
+
 def cannot_meet_deadline(retry_after_s: int | None) -> GatewayError:
     return GatewayError(
         429,

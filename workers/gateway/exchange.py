@@ -16,23 +16,21 @@ from workers.gateway.answering import ClientAnswer
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.attempt import Attempt
-from workers.gateway.bodies import with_model
 from workers.gateway.continuing import Continuation, continue_from
 from workers.gateway.driver import Driver
+from workers.gateway.ending import Ending, How
 from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.journal import Journal
-from workers.gateway.metering import Meter, outcome_of
+from workers.gateway.metering import Meter
+from workers.gateway.place import Place
 from workers.gateway.reading import open_stream
 from workers.gateway.server import ClientConnection
 from workers.gateway.tally import Tally
 from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamError
 from workers.scheduling.interface import Cancel, Reject
-
-_CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
-PROGRESS_EACH = 64
 
 
 class ExchangeOwner(Protocol):
@@ -46,19 +44,20 @@ class ExchangeOwner(Protocol):
 
 
 class Exchange:
-    """Owns the answer to one client request; every path through it ends in `_settle`, once."""
+    """Owns the answer to one client request; every path through it leads to its `Ending`, once."""
 
     __slots__ = (
         "_answer",
         "_attempt",
+        "_awaits_first_token",
         "_client",
         "_continuation",
+        "_ending",
         "_head",
         "_owner",
         "_pieces",
-        "_progress_due",
+        "_place",
         "_question",
-        "_scheduled_id",
         "_stream",
         "_tally",
         "last_progress_at",
@@ -78,21 +77,33 @@ class Exchange:
         self._answer = ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers)
         self._question = question
         self._tally = Tally(owner.meter, owner.journal, question, settlement)
-        self._scheduled_id: int | None = None
+        self._place = Place(owner.driver)
+        self._ending = Ending(
+            question,
+            self._answer,
+            self._tally,
+            self._place,
+            monotonic=owner.monotonic,
+            on_end=lambda: owner.exchanges.discard(self),
+        )
         self._attempt: Attempt | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
         self._continuation: Continuation | None = None
         self._pieces: list[bytes] = []
-        self._progress_due = PROGRESS_EACH
+        self._awaits_first_token = True
         self.last_progress_at = owner.monotonic()
+
+    def note_arrival(self) -> None:
+        """For one that may have to wait before it begins."""
+        self._tally.note()
 
     def begin(self, terms: Terms) -> None:
         self._client.owner = self
         self._owner.exchanges.add(self)
         scheduled_id = self._owner.driver.submit(self, terms, self._tally.settlement.request_id)
         if not self._tally.is_settled:
-            self._scheduled_id = scheduled_id
+            self._place.take(scheduled_id)
             self._tally.note()
 
     @property
@@ -108,12 +119,6 @@ class Exchange:
     def is_client_stalled(self) -> bool:
         return self._client.write_paused_at is not None
 
-    @property
-    def _status(self) -> int:
-        """What the client has been told or is about to be; 0 before an engine's answer began."""
-        head = self._answer.head or self._head
-        return head.status if head is not None else 0
-
     # -- from the scheduler's driver
 
     def dispatched(self, engine: Engine) -> None:
@@ -124,13 +129,10 @@ class Exchange:
         self._attempt.begin()
 
     def refused(self, reject: Reject) -> None:
-        self._scheduled_id = None
-        if self._answer.head is not None:  # of the continuation
-            self._break_off(errors.engine_died(), "failed")
-            return
-        is_failed = reject.code == "attempts_exhausted"
-        error = errors.of_reject(reject)
-        self._answer_error(error, NOTHING, "failed" if is_failed else "refused")
+        self._place.lose()
+        is_failed = reject.code == "attempts_exhausted" or self._answer.head is not None
+        error = errors.engine_died() if self._answer.head is not None else errors.of_reject(reject)
+        self._break_off(error, "failed" if is_failed else "refused", "withdrawn")
 
     def cancelled(self, cancel: Cancel) -> None:
         self.give_up(errors.workflow_ended(cancel.reason))
@@ -145,8 +147,7 @@ class Exchange:
     def client_left(self) -> None:
         if not self._tally.is_settled:
             self._abandon_attempt()
-            self._settle(self._used_so_far(), "client_left", self._status or _CLIENT_LEFT)
-            self._leave_schedule(is_failed=False, is_whole=False)
+            self._ending.without_client(self._used_so_far(), self._answer.head or self._head)
 
     def client_paused(self) -> None:
         if self._attempt is not None:
@@ -162,9 +163,9 @@ class Exchange:
     def give_up(self, error: GatewayError) -> None:
         """The engine makes no progress, or the gateway stops: the client gets an error instead of silence."""
         self._abandon_attempt()
-        is_failed = self._attempt is not None
-        self._break_off(error, "failed" if is_failed or self._answer.head is not None else "refused")
-        self._leave_schedule(is_failed=is_failed)
+        has_run = self._attempt is not None
+        is_failed = has_run or self._answer.head is not None
+        self._break_off(error, "failed" if is_failed else "refused", "failed" if has_run else "withdrawn")
 
     # -- from the engine's connection
 
@@ -185,11 +186,11 @@ class Exchange:
             self._pieces += pieces
             return
         passed = stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if self._tally.settlement.first_token_at is None:
+        if self._awaits_first_token:
             self._note_first_token(stream)
         self._tally.passed(stream)
-        if stream.events_with_output >= self._progress_due:
-            self._note_progress(stream.events_with_output)
+        if stream.events_with_output >= self._place.progress_due:
+            self._place.progress(stream.events_with_output)
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif stream.is_too_long:
@@ -208,7 +209,7 @@ class Exchange:
         if self._stream is not None:
             self._end_stream(self._stream, self._head, last_part)
         else:
-            self._end_whole(self._head, last_part)
+            self._ending.with_whole(self._head, last_part)
 
     def answer_failed(self, error: UpstreamError) -> None:
         del error
@@ -219,8 +220,7 @@ class Exchange:
         elif self._stream is not None and (continuation := self._continuation_of(self._stream)) is not None:
             self._go_on(self._stream, continuation)
         else:
-            self._break_off(errors.engine_died(), "failed")
-            self._leave_schedule(is_failed=True)
+            self._break_off(errors.engine_died(), "failed", "failed")
 
     # -- again, or on from where it broke off
 
@@ -229,11 +229,11 @@ class Exchange:
         self._tally.attempt_failed(self._used_so_far(), self._owner.monotonic())
         self._forget_attempt()
         self._stream = None
-        if self._scheduled_id is not None:
-            self._owner.driver.failed(self._scheduled_id, may_retry=True)
+        self._place.wait_again()
 
     def _forget_attempt(self) -> None:
         self._attempt = None
+        self._awaits_first_token = True
         self._head = None
         self._pieces = []
 
@@ -242,7 +242,7 @@ class Exchange:
             self._attempt.abandon()
 
     def _continuation_of(self, stream: AnswerStream) -> Continuation | None:
-        if self._scheduled_id is None or self._answer.head is None or stream.text is None:
+        if not self._place.is_held or self._answer.head is None or stream.text is None:
             return None
         return continue_from(self._question, stream)
 
@@ -257,37 +257,29 @@ class Exchange:
 
     def _go_on(self, stream: AnswerStream, continuation: Continuation) -> None:
         if continuation.is_complete and self._answer.head is not None:
-            self._settle(self._tally.of_stream(stream), "completed", self._status)
-            self._answer.end(self._answer.head, stream.finish_whole_events() + continuation.ending())
-            self._leave_schedule(is_failed=True)
+            self._ending.in_the_engines_place(stream, self._answer.head, continuation)
             return
         self._continuation = continuation
         self._tally.attempt_broke_off(self._owner.monotonic())
         self._forget_attempt()
-        if self._scheduled_id is not None:
-            self._owner.driver.failed(
-                self._scheduled_id, may_retry=True, generated_tokens=continuation.generated_tokens
-            )
+        self._place.wait_again(continuation.generated_tokens)
 
     def _continue_with(self, head: AnswerHead, continuation: Continuation) -> None:
         if head.is_event_stream and self._attempt is not None:
             self._stream = continuation.open_stream(self._question, self._attempt.engine)
+        elif head.status >= 500 and self._stream is not None:  # noqa: PLR2004 - HTTP
+            self._abandon_attempt()
+            self._go_on(self._stream, continuation)
         else:
             self.give_up(errors.engine_died())
 
     # -- answering
 
     def _note_first_token(self, stream: AnswerStream) -> None:
-        if self._tally.settlement.first_token_at is None and stream.has_first_token:
+        if self._awaits_first_token and stream.has_first_token:
+            self._awaits_first_token = False
             self._tally.first_token_came(self._owner.monotonic())
-            if self._scheduled_id is not None:
-                self._owner.driver.first_token(self._scheduled_id)
-
-    def _note_progress(self, output_tokens: int) -> None:
-        """Each time that the answer is half as long again, so that the longest costs no more than a few calls."""
-        self._progress_due = output_tokens + max(PROGRESS_EACH, output_tokens // 2)
-        if self._scheduled_id is not None:
-            self._owner.driver.progress(self._scheduled_id, output_tokens)
+            self._place.first_token()
 
     def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part)
@@ -299,56 +291,10 @@ class Exchange:
             return
         if self._attempt is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
-        last += stream.finish()
-        self._settle(self._tally.of_stream(stream), "failed" if stream.has_error else "completed", head.status)
-        self._answer.end(head, last)
-        self._leave_schedule(is_failed=stream.has_error)
+        self._ending.with_stream(stream, head, last + stream.finish())
 
-    def _end_whole(self, head: AnswerHead, body: bytes) -> None:
-        is_answer = head.status < 400  # noqa: PLR2004 - HTTP
-        used = self._tally.of_whole(body, self._owner.monotonic()) if is_answer else NOTHING
-        first_token_at = self._tally.settlement.first_token_at
-        if first_token_at is not None and self._scheduled_id is not None:
-            self._owner.driver.first_token(self._scheduled_id, first_token_at)
-        if is_answer and self._question.is_renamed:
-            body = with_model(body, self._question.public_model)
-        self._settle(used, outcome_of(head.status), head.status)
-        self._answer.send_whole(head, body)
-        self._leave_schedule(is_failed=head.status >= 500)  # noqa: PLR2004 - HTTP
-
-    def _break_off(self, error: GatewayError, outcome: Outcome) -> None:
-        """Ends the answer with an error: a whole one if nothing has gone out, an event in the stream otherwise."""
-        used = self._used_so_far()
-        if self._answer.head is None:
-            self._answer_error(error, used, outcome)
-            return
-        self._settle(used, outcome, self._status, error.code)
-        held = self._stream.finish_whole_events() if self._stream is not None else b""
-        last_event = self._question.path.api.error_event(error, self._stream)
-        self._answer.end(self._answer.head, held + last_event)
-
-    def _answer_error(self, error: GatewayError, used: Used, outcome: Outcome) -> None:
-        self._settle(used, outcome, error.status, error.code)
-        self._answer.send_error(error)
-
-    # -- settling
-
-    def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
-        self._owner.exchanges.discard(self)
-        self._tally.settle(used, outcome, status, error_code, self._owner.monotonic())
-
-    def _leave_schedule(self, *, is_failed: bool, is_whole: bool = True) -> None:
-        """Gives the slot back, after the client's last byte: what is dispatched next must not delay it."""
-        request_id, self._scheduled_id = self._scheduled_id, None
-        if request_id is None:
-            return
-        used = self._tally.used
-        if is_failed:
-            self._owner.driver.failed(request_id, may_retry=False, used=used)
-        elif self._attempt is not None and self._status and is_whole:
-            self._owner.driver.finished(request_id, used)
-        else:
-            self._owner.driver.withdrawn(request_id, used)
+    def _break_off(self, error: GatewayError, outcome: Outcome, how: How) -> None:
+        self._ending.with_error(error, outcome, self._used_so_far(), self._stream, how)
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""

@@ -145,7 +145,7 @@ def _report_lines(report: GatewayReport) -> Iterator[str]:
         if isinstance(value, int | float) and field not in _TOLD_BY_SERIES:
             name = f"tokenyard_gateway_{field}"
             kind = "counter" if field.endswith("_total") and not field.startswith("endpoints") else "gauge"
-            yield f"# TYPE {name} {kind}\n{name} {value}\n"
+            yield f"# TYPE {name} {kind}\n{name} {value + 0}\n"  # a bool becomes a number
     yield _head("tokenyard_gateway_queued_requests_by_class", "gauge", "Requests that wait, by service class.")
     for service_class, count in report.queued_by_class.items():
         yield _sample("tokenyard_gateway_queued_requests_by_class", {"service_class": service_class}, count)

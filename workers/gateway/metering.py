@@ -144,13 +144,12 @@ class Meter:
         request: Settlement,
         used: Used,
         now: float,
-        sequence: int = 0,
+        sequence: int,
         *,
         outcome: Outcome = "completed",
         status: int = 200,
         error_code: str = "",
     ) -> UsageRecord:
-        """`sequence` comes with the writing."""
         self.identify(request)
         return record_of(
             request,

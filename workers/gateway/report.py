@@ -16,6 +16,7 @@ def build_report(
     meter: Meter,
     snapshot_error: str,
     spool_error: str,
+    is_stopping: bool,
     now: float,
 ) -> GatewayReport:
     ttfts_ms = meter.ttfts_ms()
@@ -40,6 +41,7 @@ def build_report(
         ttft_ms_p95=percentile(ttfts_ms, 0.95),
         endpoints_up=sum(not endpoint.is_draining for endpoint in endpoints),
         endpoints_total=len(endpoints),
+        is_stopping=is_stopping,
         scheduler=build_scheduler_report(driver, now),
     )
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,10 +23,12 @@ from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
 from workers.gateway.batches.assembly import Batches
+from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink, authority_at
@@ -43,7 +46,8 @@ from workers.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-LISTEN_BACKLOG = 4096
+# A client that was about to ask on an idle connection has asked by then.
+IDLE_AFTER_HANDOVER_S = 2.0
 WATCH_EVERY_S = 0.2
 # Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
 SCHEDULER_TICK_S = 0.25
@@ -54,7 +58,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
     kept; without it there are none. Without `tracing` no spans are made. `valkey_url` is where gateways share their
-    limits; without it this one keeps its own.
+    limits; without it this one keeps its own. `handover_grace_s`: how long streams may go on when a successor has taken
+    over.
     """
 
     host: str
@@ -72,6 +77,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     engine_silence_s: float = 300.0
     engine_stall_s: float = 15.0
     grace_s: float = 5.0
+    handover_grace_s: float = 900.0
+    max_connections: int = MAX_CONNECTIONS
+    max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
 
 class GatewayService:
@@ -88,7 +96,7 @@ class GatewayService:
         self._snapshot_file = snapshot_file
         self._endpoints_file = endpoints_file
         self._offered: list[Endpoint] = []
-        self._connections: set[ClientConnection] = set()
+        self._connections = Connections(config.max_connections, config.max_connections_per_key)
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
@@ -121,6 +129,7 @@ class GatewayService:
             meter=self._meter,
             limits=self._limits,
             journal=self._journal,
+            connections=self._connections,
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
@@ -129,10 +138,19 @@ class GatewayService:
         self.metrics.limits = self._limits.figures
         self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
+        self.has_successor = False
+        self.beat_at = time.monotonic()
+        self._is_stopping = False
         self.report = self._build_report()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serves until `stop` is set, then lets streams end for `grace_s`."""
+    async def run(
+        self,
+        stop: asyncio.Event,
+        listening: socket.socket | None = None,
+        succeeded: asyncio.Event | None = None,
+        now_listens: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Serves until `stop` is set, then lets streams end for `grace_s`; or until a successor has taken over."""
         self._salvage()
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
@@ -141,10 +159,10 @@ class GatewayService:
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
         server = await loop.create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
-            self._config.host,
-            self._config.port,
+            sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
+        now_listens()
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         periodic = [
             asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
@@ -158,10 +176,14 @@ class GatewayService:
             self._batches.start()
         if self._tracing is not None:
             self._tracing.exporter.start()
-        await stop.wait()
+        await _first_of(stop, succeeded)
+        self._is_stopping = True
+        self.report = self._build_report()
         server.close()
         if self._batches is not None:
             self._batches.begin_stop()
+        if not stop.is_set():
+            await self._serve_out(stop)
         await self._drain()
         if self._batches is not None:
             await self._batches.stop()
@@ -185,6 +207,7 @@ class GatewayService:
     # -- periodic work
 
     def _tick(self) -> None:
+        self.beat_at = time.monotonic()
         self._journal.beat()
         self._driver.tick()
 
@@ -223,7 +246,7 @@ class GatewayService:
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
         news = self._decision_news.take(self._driver.trails)
-        if self._config.report_file is not None:
+        if self._config.report_file is not None and not self.has_successor:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
             if news is not None:
                 path = self._config.report_file.with_name(layout.DECISIONS_FILE)
@@ -284,10 +307,24 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            is_stopping=self._is_stopping,
             now=time.monotonic(),
         )
 
     # -- stopping
+
+    async def _serve_out(self, stop: asyncio.Event) -> None:
+        """A successor listens. What is connected here is answered here, and then told to connect again."""
+        logger.info("gateway %s is succeeded and serves out %s connections", self.boot_id, len(self._connections))
+        self.has_successor = True
+        began_at = time.monotonic()
+        for connection in list(self._connections):
+            connection.close_after_next_answer()
+        while self._connections and not stop.is_set() and time.monotonic() < began_at + self._config.handover_grace_s:
+            await asyncio.sleep(0.05)
+            if time.monotonic() > began_at + IDLE_AFTER_HANDOVER_S:
+                for connection in list(self._connections):
+                    connection.close_when_idle()
 
     async def _drain(self) -> None:
         self._surface.stop_reason = errors.shutting_down()
@@ -306,6 +343,13 @@ class GatewayService:
         deadline = time.monotonic() + self._config.grace_s
         while self._connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
             await asyncio.sleep(0.02)
+
+
+async def _first_of(stop: asyncio.Event, succeeded: asyncio.Event | None) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in (stop, succeeded) if event is not None]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
 
 
 async def _repeat(period_s: float, work: Callable[[], None]) -> None:

@@ -17,6 +17,8 @@ from workers.gateway import errors
 from workers.gateway.applying import Candidate
 from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
+from workers.gateway.body_limits import check_body
+from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
@@ -30,13 +32,16 @@ from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
+from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
+_HEALTH = b"/health"
 _MAX_REQUEST_ID = 128
 _RATE_HEADERS = [
     f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
@@ -86,6 +91,7 @@ class Surface:
         meter: Meter,
         limits: Limits,
         journal: Journal,
+        connections: Connections,
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
@@ -95,12 +101,17 @@ class Surface:
         self.meter = meter
         self.limits = limits
         self.journal = journal
+        self._connections = connections
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
-        self.own_paths: dict[bytes, OwnPath] = {_MODELS: self._answer_models, OUTCOMES: self._take_outcome}
+        self.own_paths: dict[bytes, OwnPath] = {
+            _MODELS: self._answer_models,
+            OUTCOMES: self._take_outcome,
+            RESPONSES: answer_stored,
+        }
         self._unix_time = unix_time
         self._randomness = randomness
         self._count_unrecorded = count_unrecorded
@@ -139,6 +150,8 @@ class Surface:
             grant = self._authenticate(request)
             self._require_scope(client, request, grant, name)
             own_path(client, request, grant, extra_headers)
+        elif path == _HEALTH:
+            self._answer_health(client, request, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -199,6 +212,8 @@ class Surface:
                 raise self.stop_reason
             if not self.journal.has_room():
                 raise errors.spool_unavailable()
+            if not self._connections.may_ask(client, grant.key.key_id):
+                raise errors.too_many_connections()
             self._require_scope(client, request, grant, request.path)
             question, terms = self._understand(Asked(request, path, noted, grant), settlement)
         except GatewayError as error:
@@ -210,6 +225,7 @@ class Surface:
         if rules is None:
             exchange.begin(terms)
             return
+        exchange.note_arrival()
         candidate = Candidate(
             client, self.meter, exchange, path, settlement, terms, own_headers, question.peek.output_limit
         )
@@ -234,6 +250,10 @@ class Surface:
         settlement.tags = tags | settlement.tags if settlement.tags else tags
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
         directory, version = self._choose_version(asked, found, settlement)
+        if not asked.path.is_form:
+            check_body(asked.request.body, directory.media_hosts)
+        if asked.request.path == RESPONSES:
+            refuse_what_is_kept(found)
         if asked.path.task not in ("", version.task):
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
@@ -299,6 +319,15 @@ class Surface:
         return f"{self._randomness.getrandbits(128):032x}"
 
     # -- what we answer ourselves
+
+    def _answer_health(self, client: ClientConnection, request: HttpRequest, headers: Headers) -> None:
+        """As engines say it, without a body and to anybody: some clients ask before they begin."""
+        require_method(request, "GET")
+        if self.directory is None:
+            raise errors.not_ready("it has no snapshot from the control plane")
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        client.respond(200, headers, b"")
 
     def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
         require_method(request, "GET")

@@ -52,6 +52,9 @@ class Tally:
             self.note()
 
     def first_token_came(self, now: float) -> None:
+        """Of an answer that goes on elsewhere it came from the first engine."""
+        if self.settlement.first_token_at is not None:
+            return
         self.settlement.first_token_at = now
         if self._slot is not None:
             self._slot.first_token_after(now - self.settlement.arrived_at)

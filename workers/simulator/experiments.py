@@ -5,6 +5,7 @@ experiment in a process of its own.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,8 @@ from workers.simulator.traces import TraceRequest, default_folder, read_lengths,
 from workers.simulator.workloads.registry import WORKLOADS
 from workers.simulator.workloads.requests import RecordedRequest, of_requests, of_trace
 from workers.simulator.workloads.workload import Workload, predict
+
+__all__ = ["CLAIRVOYANT", "OURS", "RECORDS", "Experiment", "RecordedRequest", "Summary", "run"]
 
 RECORDS = "usage-records"
 POLICIES = (
@@ -106,7 +109,7 @@ def run(experiment: Experiment, report: Report, folder: Path | None = None) -> I
         report(done, f"{policy}: {experiment.replicas} replicas")
         summary = _play(lab, experiment, policy, experiment.replicas)
         if experiment.in_slo_wanted > 0:
-            needed = _replicas_needed(lab, experiment, policy, lambda text, done=done: report(done, text), summary)
+            needed = _replicas_needed(lab, experiment, policy, partial(report, done), summary)
             summary = structs.replace(summary, replicas_needed=needed)
         yield summary
     report(1.0, "done")

@@ -135,7 +135,7 @@ def _show(request: ConsoleRequest, **changes: Any) -> HttpResponseBase:
         "person": request.user,
         "has_device": find_second_factor(request.user) is not None,
         "recovery_code_count": count_recovery_codes(request.user),
-        "sessions": list_sessions(user_id=request.user.pk),
+        "sessions": list_sessions(actor=request.actor),
         "this_session": request.session.get(SIGN_IN_ID),
         "tokens": list_service_tokens(actor=request.actor).filter(revoked_at=None),
         "password_form": PasswordForm(),

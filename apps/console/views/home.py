@@ -1,5 +1,6 @@
 """A tenant's own start: what it may call, what it used, and how to begin. And the playground."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from apps.console.policies.periods import Period, period_for, zone_named
 from apps.console.policies.snippets import snippets_for
 from apps.console.rendering import render_page
 from apps.console.usage_query import read_id, read_text
+from apps.limits.selectors.limits import list_limits
+from apps.limits.selectors.use import LimitUse, list_use
 from apps.quotas.selectors import find_policy
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
@@ -24,16 +27,18 @@ from apps.tenants.selectors import get_tenant, list_keys
 from apps.tenants.services import mint_playground_key
 from apps.usage.selectors.records import find_record_of_request, page_of_records
 from apps.usage.selectors.reports import scope_for, sum_usage
+from apps.usage.selectors.served import served_of
+from apps.usage.selectors.sums import UsageScope
 
 KEY_PLACEHOLDER = "YOUR_KEY"
 RECENT_RECORDS = 6
+LIMITS_SHOWN = 5
 GENERATE = "generate"
 
 
 @page(Permission.SEE_KEYS)
 def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
-    require(policies.may_see_keys(request.actor, tenant.pk))
     month = period_for(name="30d", first="", last="", zone=zone_named("UTC"), now=now())
     scope = scope_for(actor=request.actor, tenant_id=tenant.pk, start=month.start, end=month.end)
     models = list_public_models()
@@ -41,6 +46,8 @@ def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "tenant": tenant,
         "policy": find_policy(tenant.pk),
         "totals": sum_usage(scope=scope),
+        "health": served_of(scope=_last_day(request, tenant.pk)),
+        "limits": _tightest(request, tenant.pk),
         "before": _totals_before(request, tenant.pk, month),
         "records": page_of_records(scope=scope, size=RECENT_RECORDS)[0],
         "active_keys": [key for key in list_keys(actor=request.actor, tenant_id=tenant.pk) if key.is_usable(now())],
@@ -92,6 +99,18 @@ def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseB
 
 def _chat_models() -> list[str]:
     return [name for name, task in list_public_models() if task == GENERATE]
+
+
+def _last_day(request: ConsoleRequest, tenant_id: UUID) -> UsageScope:
+    moment = now()
+    return scope_for(actor=request.actor, tenant_id=tenant_id, start=moment - timedelta(days=1), end=moment)
+
+
+def _tightest(request: ConsoleRequest, tenant_id: UUID) -> list[LimitUse]:
+    """The limits of which the most is used; those of which nobody can say come last."""
+    limits = list(list_limits(actor=request.actor, tenant_id=tenant_id))
+    found = list_use(limits=limits, tenant_id=tenant_id, now=now())
+    return sorted(found, key=lambda use: -1 if use.percent is None else use.percent, reverse=True)[:LIMITS_SHOWN]
 
 
 def _totals_before(request: ConsoleRequest, tenant_id: UUID, month: Period) -> Any:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import KeyForm, RotateForm
 from apps.console.policies.snippets import api_call, snippets_for
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, words_of_refusal
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
@@ -52,7 +52,7 @@ def key_rotate(request: ConsoleRequest, key_id: UUID) -> HttpResponseBase:
     form = RotateForm(request.POST)
     made = attempt(form, lambda: rotate_key(actor=request.actor, key=key, now=now(), **form.cleaned_data))
     if made is None:
-        messages.error(request, " ".join(message for errors in form.errors.values() for message in errors))
+        messages.error(request, words_of_refusal(form))
         return redirect("console:keys", key.tenant_id)
     return _render_keys(request, key.tenant, created=_shown_once(*made))
 

@@ -43,8 +43,8 @@ def invitation(request: HttpRequest, token: str) -> HttpResponseBase:
 def reset_ask(request: HttpRequest) -> HttpResponseBase:
     form = ResetForm(request.POST or None)
     address = request.META.get("REMOTE_ADDR", "")
-    asked = attempt(form, lambda: ask_for_reset(address=address, now=now(), **form.cleaned_data) or 1)
-    return _show(request, "reset_ask.html", {"form": form, "is_asked": asked is not None})
+    is_asked = attempt(form, lambda: ask_for_reset(address=address, now=now(), **form.cleaned_data))
+    return _show(request, "reset_ask.html", {"form": form, "is_asked": is_asked})
 
 
 @open_page

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import ChildForm, InviteForm, RoleForm, ServiceAccountForm, TokenForm
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, words_of_refusal
 from apps.quotas.services import open_tenant_below
 from apps.tenants import policies
 from apps.tenants.matrix import Permission, scopes_for
@@ -165,7 +165,7 @@ def _tried(
     request: ConsoleRequest, form: Form, change: Callable[[], Any], tenant_id: UUID, done: str
 ) -> HttpResponseBase:
     if attempt(form, change) is None:
-        messages.error(request, " ".join(text for errors in form.errors.values() for text in errors))
+        messages.error(request, words_of_refusal(form))
     else:
         messages.success(request, done)
     return redirect("console:members", tenant_id)

@@ -19,12 +19,13 @@ from apps.tenants.services import change_password
 LIFETIME = timedelta(hours=1)
 
 
-def ask_for_reset(*, name: str, address: str, now: datetime) -> None:
-    """A letter goes out if there is somebody to write to; who asks is not told."""
+def ask_for_reset(*, name: str, address: str, now: datetime) -> bool:
+    """A letter goes out if there is somebody to write to; who asks is told yes either way."""
     take_attempt(buckets=letter_buckets(account=name, address=address), now=now)
     user = find_user_by_name(name)
     if user is not None and user.is_active and user.email and user.has_usable_password():
         _send_letter(user, now)
+    return True
 
 
 @transaction.atomic

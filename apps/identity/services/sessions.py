@@ -40,7 +40,8 @@ def end_session(*, actor: Actor, session: SignInSession, now: datetime) -> None:
 @transaction.atomic
 def end_sessions_of(*, actor: Actor, user: User, now: datetime, but: SignInSession | None = None) -> int:
     open_ones = SignInSession.objects.filter(user=user, ended_at=None)
-    count = open_ones.exclude(pk=but.pk if but else None).update(ended_at=now)
+    ended = open_ones if but is None else open_ones.exclude(pk=but.pk)
+    count = ended.update(ended_at=now)
     if count:
         record_change(actor=actor, action="user.sessions_ended", subject=user, now=now, after={"count": count})
     return count

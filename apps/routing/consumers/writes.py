@@ -65,6 +65,7 @@ async def write_decisions(node_id: UUID, decisions: Sequence[RequestDecision], n
 async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: datetime) -> IngestCounts | None:
     """None when it was not stored: without an acknowledgement the agent sends it again."""
     records, undecodable = _read(batch) if isinstance(batch, LooseUsageBatch) else (batch.records, [])
+    undecodable += [line.encode() for line in batch.damaged]
     try:
         return await in_database_thread(
             ingest_records, records=records, undecodable=undecodable, node_id=node_id, now=now
@@ -75,7 +76,8 @@ async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: dateti
 
 
 def _read(batch: LooseUsageBatch) -> tuple[list[UsageRecord], list[bytes]]:
-    records, undecodable = [], []
+    records: list[UsageRecord] = []
+    undecodable: list[bytes] = []
     for raw in batch.records:
         try:
             records.append(msgspec.json.decode(raw, type=UsageRecord))

@@ -8,7 +8,7 @@ from apps.common.errors import NotFoundError
 from apps.quotas.selectors import list_service_classes
 from apps.routing.models import PolicyRun
 from apps.usage.selectors.records import list_records
-from apps.usage.selectors.reports import UsageScope
+from apps.usage.selectors.sums import UsageScope
 from workers.simulator.experiments import RecordedRequest
 
 MAX_RECORDS = 200_000

@@ -23,6 +23,7 @@ from apps.registry.models import Model, ModelVersion
 from apps.registry.services import change_engine, create_model, create_version
 from apps.routing.models import Route
 from apps.routing.services import demo_catalogue as demo
+from apps.routing.services.demo_money import seed_money
 from apps.routing.services.routes import create_route
 from apps.routing.services.snapshots import snapshot_key
 from apps.tenants.models import APIKey, Membership, Role, Tenant, User
@@ -76,6 +77,7 @@ def seed_demo(*, engine: str, known: DemoFile, now: datetime) -> DemoFile:
     versions = [_seed_version(run, version) for version in demo.VERSIONS]
     _seed_routes(versions, now)
     tenants = [_seed_tenant(run, row) for row in demo.CLASSES]
+    seed_money(tenant=tenants[0], now=now)
     return DemoFile(
         logins=_seed_logins(run, tenants),
         tenants={tenant.name: DemoKey(api_key=_seed_key(run, tenant)) for tenant in tenants},

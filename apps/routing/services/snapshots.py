@@ -83,6 +83,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         cors_origins=origins_of(settings.WEB_URL),
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
+        media_hosts=settings.GATEWAY_MEDIA_HOSTS,
     )
 
 

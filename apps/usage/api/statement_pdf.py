@@ -69,10 +69,10 @@ def _notes(page: FPDF, statement: Statement) -> None:
 
 
 def _cells(page: FPDF, texts: Sequence[str]) -> None:
-    for place, (width, text) in enumerate(zip(_WIDTHS, texts, strict=True)):
-        is_last = place == len(texts) - 1
-        ends = {"new_x": XPos.LMARGIN, "new_y": YPos.NEXT} if is_last else {"new_x": XPos.RIGHT, "new_y": YPos.TOP}
-        page.cell(width, 5, _printable(text), border="B", align="R" if place else "L", **ends)
+    for width, text in zip(_WIDTHS, texts, strict=True):
+        align = "L" if page.get_x() <= page.l_margin else "R"
+        page.cell(width, 5, _printable(text), border="B", align=align, new_x=XPos.RIGHT, new_y=YPos.TOP)
+    page.ln(5)
 
 
 def _line(page: FPDF, text: str, *, size: int, style: str = "") -> None:

@@ -115,4 +115,6 @@ class Rerating(models.Model):
 
     @property
     def figures(self) -> dict[str, Any]:
-        return self.result if self.state in (ReratingState.APPLYING, ReratingState.APPLIED) else self.preview
+        is_result = self.state in (ReratingState.APPLYING, ReratingState.APPLIED)
+        figures: dict[str, Any] = self.result if is_result else self.preview
+        return figures

@@ -114,7 +114,7 @@ class UsageTotal(UsageSums):
 
     dimensions = TOTAL
 
-    tenant_id = None  # type: ignore[assignment] # takes the field of the base away
+    tenant_id = None  # takes the field of the base away
     version_id = models.UUIDField(null=True)
     public_model = models.CharField(max_length=200)
 

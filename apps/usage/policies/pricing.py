@@ -14,6 +14,7 @@ from workers.contracts.pricing import BATCH_CLASS, WHOLE_E8, charged, cost_pico_
 from workers.contracts.snapshot import Price
 
 T = TypeVar("T")
+PICO_PER_USD = 10**12
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,8 @@ def sum_outcomes(*, scope: UsageScope) -> OutcomeRow:
 
 
 def _tasks(scope: UsageScope, column: str) -> dict[Any, tuple[Any, ...]]:
-    conditions, values = ["record.arrived_at >= %s", "record.arrived_at < %s"], [scope.start, scope.end]
+    conditions = ["record.arrived_at >= %s", "record.arrived_at < %s"]
+    values: list[Any] = [scope.start, scope.end]
     if scope.tenant_ids is not None:
         conditions.append("record.tenant_id = ANY(%s)")
         values.append(list(scope.tenant_ids))

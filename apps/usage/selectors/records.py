@@ -31,15 +31,22 @@ def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:
     return record
 
 
-def page_of_records(
-    *, scope: UsageScope, outcome: str = "", request_id: str = "", before: UUID | None = None, size: int = 50
-) -> tuple[list[UsageRecord], bool]:
-    """Newest first, those older than the record `before`, and whether there are more."""
+def search_records(*, scope: UsageScope, outcome: str = "", search: str = "") -> QuerySet[UsageRecord]:
+    """Newest first. `search` is a whole request id, end user, workflow or error code."""
     records = list_records(scope=scope)
     if outcome:
         records = records.filter(outcome=outcome)
-    if request_id:
-        records = records.filter(request_id=request_id)
+    if not search:
+        return records
+    named = Q(request_id=search) | Q(end_user=search) | Q(workflow_id=search) | Q(error_code=search)
+    return records.filter(named)
+
+
+def page_of_records(
+    *, scope: UsageScope, outcome: str = "", search: str = "", before: UUID | None = None, size: int = 50
+) -> tuple[list[UsageRecord], bool]:
+    """Newest first, those older than the record `before`, and whether there are more."""
+    records = search_records(scope=scope, outcome=outcome, search=search)
     if last := before and UsageRecord.objects.filter(record_id=before).only("arrived_at").first():
         older = Q(arrived_at__lt=last.arrived_at) | Q(arrived_at=last.arrived_at, record_id__lt=before)
         records = records.filter(older)

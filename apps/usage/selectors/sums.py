@@ -146,7 +146,7 @@ def _moment_sql(at: str, time: str, zone: ZoneInfo) -> Any:
     return TruncDate(at, tzinfo=zone)
 
 
-def _moment(value: Any, time: str | None, zone: ZoneInfo) -> date | datetime | None:
+def _moment(value: Any, time: str | None, zone: ZoneInfo) -> Any:
     """An hour is its first instant in UTC: two that the clocks repeat would be equal in local time."""
     if time == "hour":
         return value - timedelta(minutes=value.astimezone(zone).minute)

@@ -109,7 +109,7 @@ class NewAcceleratorPriceSerializer(serializers.Serializer[Any]):
     ownership = serializers.ChoiceField(choices=Ownership.choices)
     hour_pico_usd = serializers.IntegerField(min_value=0, max_value=BIGGEST_PRICE)
     effective_from = serializers.DateTimeField(required=False)
-    source = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")
+    source = serializers.CharField(max_length=300, required=False, allow_blank=True, default="")  # type: ignore[assignment] # a field may have any name
 
 
 class BudgetSerializer(serializers.ModelSerializer[Budget]):

@@ -63,8 +63,13 @@ def rate_stored(record: UsageRecord, book: Book) -> Rated:
 
 
 def _as_it_is(record: UsageRecord) -> Rating:
-    amounts = (record.cost_usd, record.list_usd, record.wasted_usd)
-    return Rating(*map(pico_from_usd, amounts), record.is_unpriced, record.is_cost_mismatch)
+    return Rating(
+        cost_pico_usd=pico_from_usd(record.cost_usd),
+        list_pico_usd=pico_from_usd(record.list_usd),
+        wasted_pico_usd=pico_from_usd(record.wasted_usd),
+        is_unpriced=record.is_unpriced,
+        is_mismatch=record.is_cost_mismatch,
+    )
 
 
 def write_ratings(rated: Sequence[Rated], *, rerating: int) -> None:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -70,9 +69,10 @@ def _runs_on_engines(slot: datetime) -> dict[tuple[UUID, UUID | None], list[Run[
         "node_id", "replica_id", "tenant_id", "version_id", "public_model", "arrived_at", "queue_ms", "engine_ms"
     )
     runs: dict[tuple[UUID, UUID | None], list[Run[Owner]]] = defaultdict(list)
-    for node_id, replica_id, tenant_id, version_id, model, *times in rows.iterator(chunk_size=5000):
-        start, end = _run_of(*times)
-        runs[node_id, replica_id].append((start, end, (tenant_id, version_id, model)))
+    for node_id, replica_id, tenant_id, version_id, model, arrived_at, queue_ms, engine_ms in rows.iterator(5000):
+        if node_id is not None and engine_ms is not None:
+            start, end = _run_of(arrived_at, queue_ms, engine_ms)
+            runs[node_id, replica_id].append((start, end, (tenant_id, version_id, model)))
     return runs
 
 
@@ -81,5 +81,5 @@ def _run_of(arrived_at: datetime, queue_ms: float | None, engine_ms: float) -> t
     return start, start + round(engine_ms * 1000)
 
 
-def _in_us(moment: datetime) -> Any:
+def _in_us(moment: datetime) -> int:
     return (moment - datetime(2020, 1, 1, tzinfo=UTC)) // _MICROSECOND

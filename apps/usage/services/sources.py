@@ -34,7 +34,7 @@ def _lock(source: Source, node_id: UUID, now: datetime) -> Ranges:
     with connection.cursor() as cursor:
         cursor.execute(_OPEN, [*source, node_id, now, now])
         cursor.execute(_LOCK, source)
-        return cursor.fetchall()
+        return [(int(first), int(end)) for first, end in cursor.fetchall()]
 
 
 def note_received(source: Source, numbers: Iterable[int], *, now: datetime) -> None:

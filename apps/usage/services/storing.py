@@ -8,7 +8,7 @@ import msgspec
 from django.db import connection
 
 from apps.usage.policies.checking import as_uuid
-from apps.usage.policies.pricing import Book, Rating, rate, usd_from_pico
+from apps.usage.policies.pricing import PICO_PER_USD, Book, Rating, rate
 from apps.usage.services.rollup_sql import OF_RECORDS, added_to_rollups
 from workers.contracts.usage import UsageRecord
 
@@ -125,7 +125,8 @@ def _row_of(record: UsageRecord, book: Book, received_at: str) -> dict[str, Any]
 
 
 def _usd(pico_usd: int) -> str:
-    return format(usd_from_pico(pico_usd), "f")
+    """In full, which a Decimal would take four times as long for."""
+    return f"{pico_usd // PICO_PER_USD}.{pico_usd % PICO_PER_USD:012d}"
 
 
 def clean(text: str, limit: int) -> str:

@@ -3,6 +3,7 @@
 import time
 from uuid import UUID
 
+import msgspec
 import pytest
 from django.db import connection
 from websockets.exceptions import ConnectionClosed
@@ -17,7 +18,7 @@ from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.routing.services.snapshots import publish_snapshot
 from apps.telemetry.selectors.frames import get_frame, list_series
-from apps.usage.models import UsageRecord
+from apps.usage.models import QuarantinedRecord, UsageRecord
 from tests.factories.domain import NOW, make_deployment, make_version
 from tests.factories.usage import make_record
 from tests.support.controlplane import connected_agent, running_web, running_worker
@@ -193,6 +194,18 @@ def test_a_usage_batch_is_acknowledged_once_it_is_stored_and_again_as_duplicates
     second = agent.receive(link.UsageAck)
     assert [(ack.batch_id, ack.stored, ack.duplicate) for ack in (first, second)] == [("b1", 2, 0), ("b2", 0, 2)]
     assert UsageRecord.objects.count() == 2
+
+
+def test_damage_in_a_batch_stops_neither_the_link_nor_the_records_beside_it(agent):
+    sound = msgspec.json.encode(make_record()).decode()
+    agent.receive(link.Welcome)
+    agent.socket.send(
+        f'{{"type": "usage", "batch_id": "b", "records": [{sound}, {{"record_id": 5}}], "damaged": ["x"]}}'
+    )
+    ack = agent.receive(link.UsageAck)
+    assert (ack.stored, ack.duplicate) == (3, 0)
+    assert UsageRecord.objects.count() == 1
+    assert {bytes(row.content) for row in QuarantinedRecord.objects.all()} == {b'{"record_id": 5}', b"x"}
 
 
 def test_telemetry_becomes_live_values_and_states(agent, joined, valkey):

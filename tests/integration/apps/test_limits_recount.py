@@ -86,7 +86,8 @@ def say(valkey, holder, account, sequence):
 
 
 def spend(account, tokens):
-    account.overdraw(tokens, 0.0)
+    account.cover(tokens)
+    account.reserve(tokens, 0.0)
     account.settle(tokens, tokens, 0, 0.0)
 
 

@@ -33,7 +33,7 @@ def operator(people, as_user):
 
 def test_a_platform_team_sets_everything_up_over_rest(operator):
     model = operator.post("/api/v1/models/", {"name": "demo-chat", "task": "generate"}).json()
-    engine = {"engine": "fake", "source": "fake", "served_name": "demo-chat", "engine_args": {"profile": "x"}}
+    engine = {"engine": "fake", "source": "fake", "served_name": "demo-chat", "engine_args": {"time_scale": 0.5}}
     version = operator.post(f"/api/v1/models/{model['id']}/versions/", {"label": "v1"} | engine).json()
     node = operator.post("/api/v1/nodes/", {"name": "n1"})
     assert node.status_code == 201

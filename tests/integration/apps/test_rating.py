@@ -11,6 +11,8 @@ from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.registry.models import Model
+from apps.routing.services.routes import create_route
+from apps.routing.services.snapshots import compile_snapshot
 from apps.usage.models import Rerating, UsageRecord
 from apps.usage.selectors.reports import scope_for, sum_usage
 from apps.usage.services import rating, rerating
@@ -18,10 +20,11 @@ from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.rating import price_unpriced
-from apps.usage.services.rollup_sql import ROLLUPS
 from apps.usage.services.rerating import apply_rerating, cancel_rerating, run_reratings, start_rerating
+from apps.usage.services.rollup_sql import ROLLUPS
 from tests.factories.domain import NOW, make_version
 from tests.factories.usage import ARRIVED_AT_S, make_record
+from workers.contracts.pricing import cost_pico_usd, price_for
 from workers.contracts.snapshot import Price
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -202,9 +205,10 @@ def test_a_crash_in_the_middle_counts_nothing_twice(version, people, monkeypatch
         if len(written) == 3:
             raise RuntimeError("the process dies")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(rerating, "write_ratings", dies_at_the_third)
+    monkeypatch.setattr(rerating, "write_ratings", dies_at_the_third)
+    with pytest.raises(RuntimeError):
         run_reratings(now=NOW)
+    monkeypatch.setattr(rerating, "write_ratings", write)
     run_reratings(now=NOW)
     row.refresh_from_db()
     assert (row.state, row.result) == ("applied", row.preview)
@@ -258,3 +262,25 @@ def test_finance_sets_prices_for_models_and_discounts_by_rest(version, people, a
     begun = client.post("/api/v1/reratings/", {"start": (NOW - DAY).isoformat(), "reason": "contract"})
     assert begun.status_code == 202
     assert client.post("/api/v1/reratings/", {"start": "2100-01-01T00:00:00Z", "reason": "x"}).status_code == 400
+
+
+def test_gateways_are_told_what_the_book_says(version, people):
+    """So that they count the same at once: price per request, batch discount, and each tenant's own discounts."""
+    create_route(actor=SYSTEM, public_name="demo-chat", weights={version.pk: 1}, now=NOW)
+    price(version.model, 10, request_pico_usd=3)
+    set_discount(actor=SYSTEM, tenant=people.tenant, model=None, discount_bp=500, effective_from=NOW - DAY, now=NOW)
+    told = {"tenant": people.tenant, "effective_from": NOW - DAY, "now": NOW}
+    set_discount(actor=SYSTEM, model=version.model, discount_bp=700, **told)
+    snapshot = compile_snapshot(generation=1, now=NOW)
+    (compiled,) = snapshot.versions
+    discounts = {tenant.name: tenant.discounts_bp for tenant in snapshot.tenants}
+    assert (compiled.price.input_pico_usd, compiled.price.request_pico_usd) == (10, 3)
+    assert discounts == {"gold": {"": 500, version.model.name: 700}, "batch": {}}
+    ingest(of(version, tenant_id=str(people.tenant.pk), cost_pico_usd=charged_by(snapshot, people.tenant)))
+    assert not UsageRecord.objects.get().is_cost_mismatch
+
+
+def charged_by(snapshot, tenant):
+    policy = next(each for each in snapshot.tenants if each.tenant_id == str(tenant.pk))
+    found = price_for(snapshot.versions[0], policy)
+    return cost_pico_usd(found, input_tokens=12, cached_input_tokens=4, output_tokens=7)

@@ -10,6 +10,7 @@ from apps.fleet.models import Node
 from apps.registry.models import ModelVersion
 from apps.routing.models import Route, RouteTarget
 from apps.tenants.models import APIKey, Tenant, User
+from apps.usage.models import AcceleratorPrice, Budget
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -82,3 +83,12 @@ def test_another_engine_takes_over_the_versions(file):
         ("llamacpp", "smollm2-135m-instruct", 2048),
         ("llamacpp", "smollm2-135m-instruct", 4096),
     ]
+
+
+def test_the_demo_has_accelerator_prices_with_their_source_and_one_budget_and_keeps_them(file):
+    seed(file)
+    Budget.objects.update(name="mine")
+    seed(file)
+    assert [budget.name for budget in Budget.objects.all()] == ["mine"]
+    assert all(line.source for line in AcceleratorPrice.objects.all())
+    assert AcceleratorPrice.objects.count() == 10

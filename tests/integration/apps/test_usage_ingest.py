@@ -10,6 +10,7 @@ from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError
 from apps.usage.models import QuarantinedRecord, TaskOutcome, UsageByEndUser, UsageByModel, UsageRecord, UsageSlot
 from apps.usage.selectors.health import get_record_health
+from apps.usage.services import outcomes as outcome_services
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.quarantine import release_record
@@ -164,9 +165,11 @@ def test_a_crash_in_the_middle_of_a_batch_leaves_nothing_behind(monkeypatch):
     def dies(*_, **__):
         raise RuntimeError("the process dies")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("apps.usage.services.ingest.keep_outcomes", dies)
+    keep = outcome_services.keep_outcomes
+    monkeypatch.setattr("apps.usage.services.ingest.keep_outcomes", dies)
+    with pytest.raises(RuntimeError):
         ingest(*records)
+    monkeypatch.setattr("apps.usage.services.ingest.keep_outcomes", keep)
     assert (UsageRecord.objects.count(), UsageSlot.objects.count()) == (0, 0)
     assert ingest(*records) == (3, 0)
 

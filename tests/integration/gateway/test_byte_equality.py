@@ -6,11 +6,13 @@ import json
 import random
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
 from tests.support.scripted_engine import scripted_engine, stream, whole
+from workers.contracts.snapshot import Route, RouteTarget
 
 pytestmark = pytest.mark.integration
 
@@ -258,3 +260,20 @@ async def test_two_streams_at_once_do_not_mix(tmp_path):
     async with gateway_before(tmp_path, stream(cut(pieces, "anyhow"))) as (_, gateway):
         answers = await asyncio.gather(*(gateway.chat(stream=True) for _ in range(8)))
     assert {answer.body for answer in answers} == {b"".join(pieces)}
+
+
+async def test_adapters_of_one_engine_are_models_of_their_own(tmp_path):
+    async with scripted_engine(whole(b'{"model":"sql-lora","choices":[]}')) as engine:
+        snapshot = snapshot_for(("base/7b", 100, [engine.port]), ("sql-lora", 100, [engine.port]))
+        routes = [
+            Route(public_name="chat", targets=[RouteTarget(version_id="v1", weight=1)]),
+            Route(public_name="chat:sql", targets=[RouteTarget(version_id="v2", weight=1)]),
+        ]
+        async with running_gateway(tmp_path, msgspec.structs.replace(snapshot, routes=routes)) as gateway:
+            answer = await gateway.call("POST", CHAT, chat_body(model="chat:sql"))
+            await gateway.call("POST", CHAT, chat_body(model="chat"))
+            records = gateway.records()
+    asked = [json.loads(seen.partition(b"\r\n\r\n")[2])["model"] for seen in engine.seen]
+    assert asked == ["sql-lora", "base/7b"]
+    assert answer.body == b'{"model":"chat:sql","choices":[]}'
+    assert [(record.public_model, record.version_id) for record in records] == [("chat:sql", "v2"), ("chat", "v1")]

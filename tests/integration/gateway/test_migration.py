@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import chat_body, running_gateway, snapshot_for, with_shape
@@ -30,12 +31,19 @@ def long_completion(**fields):
     return prompt | {"ignore_eos": True, "stream": True} | fields
 
 
+def one_at_a_time(ports):
+    """So that of two requests each gets an engine of its own."""
+    snapshot = snapshot_for(("demo-chat", 100, ports))
+    narrow = [structs.replace(endpoint, max_running_requests=1) for endpoint in snapshot.endpoints]
+    return structs.replace(snapshot, endpoints=narrow)
+
+
 async def broken_and_unbroken(tmp_path, path, body, *, warm=False, **faults):
     """Two answers to the same question, of which the engine of one failed, each with its record."""
     async with (
         fake_engine(*ENGINE) as good,
         fake_engine(*ENGINE) as bad,
-        running_gateway(tmp_path, with_shape(snapshot_for(("demo-chat", 100, [good.port, bad.port])), 0.2)) as gateway,
+        running_gateway(tmp_path, with_shape(one_at_a_time([good.port, bad.port]), 0.2)) as gateway,
     ):
         if warm:  # so that the engines' fingerprints are known
             await asyncio.gather(*[gateway.call("POST", path, body | {"max_tokens": 2}) for _ in range(4)])
@@ -124,7 +132,7 @@ async def test_an_answer_that_the_client_has_begun_is_gone_on_with(tmp_path):
 
 async def test_an_engine_whose_core_dies_says_so_in_the_stream_and_the_client_does_not_hear_it(tmp_path):
     (broken, record), (unbroken, _) = await broken_and_unbroken(
-        tmp_path, CHAT, long_chat(), crash_after_tokens=9, crash_mode="engine_dead"
+        tmp_path, CHAT, long_chat(), crash_after_tokens=25, crash_mode="engine_dead"
     )
     assert (record.attempts, record.outcome) == (2, "completed")
     assert text_of(broken) == text_of(unbroken)
@@ -165,8 +173,8 @@ async def test_when_every_engine_fails_the_stream_ends_with_an_error_and_what_wa
         answer = await gateway.call("POST", CHAT, long_chat())
         [record] = await gateway.wait_for_records(1)
     assert answer.events()[-2]["error"]["code"] == "engine_died"
-    assert (record.attempts, record.output_tokens, record.outcome) == (3, 15, "failed")
-    assert len(text_of_events(answer).split()) == 15
+    assert (record.attempts, record.outcome) == (3, "failed")
+    assert record.output_tokens == len(text_of_events(answer).split()) >= 15
 
 
 def text_of_events(answer):
@@ -185,4 +193,5 @@ async def test_a_client_that_leaves_while_its_stream_waits_for_another_engine_pa
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
             [record] = await gateway.wait_for_records(1)
-    assert (record.outcome, record.output_tokens, record.usage_source) == ("client_left", 5, "engine")
+    assert (record.outcome, record.usage_source) == ("client_left", "engine")
+    assert 5 <= record.output_tokens < 60

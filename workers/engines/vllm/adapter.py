@@ -85,7 +85,7 @@ class VLLMAdapter:
         stages = settings.pipeline_parallel_size
         count = len(spec.accelerators) or settings.tensor_parallel_size * stages
         if count > self._site.gpu_count:
-            raise SpecRefusedError(f"{count} GPUs on a node with {self._site.gpu_count}")
+            raise SpecRefusedError(f"it needs {count} GPUs, and this node has {self._site.gpu_count} GPUs")
         if count % stages:
             raise SpecRefusedError(f"{count} GPUs are not {stages} stages of the same size")
         share = settings.gpu_memory_utilization if spec.memory_share is None else spec.memory_share

@@ -21,7 +21,8 @@ from workers.gateway.batches.threads import StoreThread
 from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import Headers
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 
 logger = logging.getLogger(__name__)
 

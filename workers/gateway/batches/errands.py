@@ -10,8 +10,10 @@ from workers.contracts.ids import uuid7
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
+from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 from workers.gateway.surface import Errand, Surface
 from workers.gateway.turns import Turn
 
@@ -44,7 +46,7 @@ class Errands:
         self,
         surface: Surface,
         turn: Turn,
-        connections: set[ClientConnection],
+        connections: Connections,
         unix_time: Callable[[], float],
     ) -> None:
         self._surface = surface

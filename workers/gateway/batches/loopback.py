@@ -6,7 +6,9 @@ from collections.abc import Callable
 import httptools
 from msgspec import Struct
 
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.connections import Connections
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 from workers.gateway.turns import Turn
 
 Handle = Callable[[ClientConnection, HttpRequest], None]
@@ -21,7 +23,7 @@ class LoopbackAnswer(Struct, frozen=True):
 class Loopback(asyncio.Transport):
     """Both ends of one connection, for one request. As with a socket, what the other end does comes back later."""
 
-    def __init__(self, handle: Handle, connections: set[ClientConnection], turn: Turn) -> None:
+    def __init__(self, handle: Handle, connections: Connections, turn: Turn) -> None:
         super().__init__()
         self._loop = asyncio.get_running_loop()
         self._connection = ClientConnection(handle, connections, turn)

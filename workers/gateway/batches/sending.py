@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 from workers.gateway.heads import Headers, header_lines
-from workers.gateway.server import ClientConnection, HttpRequest
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
 
 PIECE_BYTES = 256 * 1024
 

@@ -6,6 +6,7 @@ from workers.contracts.limits import MINUTE_KINDS, MONEY_KINDS, PICO_PER_NANO, S
 from workers.gateway.limits.authority import WINDOW_MS, Answer, Ask, Shape
 
 IDLE_AFTER_S = 0.1
+UNKNOWN_AFTER_S = 4.0
 _WINDOW_S = WINDOW_MS / 1000
 _KEEP_MINUTE_MS = 3_600_000
 _KEEP_PERIOD_MS = 40 * 86_400_000
@@ -16,7 +17,6 @@ class Account:
     """`free` is what the lease has left for requests to come.
 
     reserve ──▶ settle   once each; `settle` with what was really used, which may be more than was reserved
-    overdraw             reserves without a lease, which the authority learns of all the same
     renounce             gives back what is free
     """
 
@@ -26,6 +26,7 @@ class Account:
         "_is_placed",
         "_recent",
         "_told_committed",
+        "_unknown_since",
         "account_id",
         "granted",
         "head",
@@ -64,6 +65,7 @@ class Account:
         self._committed_when_asked = 0
         self._recent: deque[list[float]] = deque()
         self._told_committed = 0
+        self._unknown_since: float | None = None
 
     @property
     def free(self) -> int:
@@ -92,9 +94,9 @@ class Account:
         else:
             self.reserved += amount
 
-    def overdraw(self, amount: int, now: float) -> None:
-        self.granted += max(amount - max(self.free, 0), 0)
-        self.reserve(amount, now)
+    def cover(self, amount: int) -> None:
+        """Makes room for it without a lease, which the authority learns of all the same."""
+        self.granted += max(amount - self.free, 0)
 
     def settle(self, reserved: int, tokens: int, cost_pico_usd: int, now: float) -> None:
         """The account of requests has nothing to settle: they count as soon as they are admitted."""
@@ -125,6 +127,10 @@ class Account:
             self.returned += self.free
             self.is_dirty = True
 
+    def is_unknown(self, now: float) -> bool:
+        """Its use has not been counted for longer than a start of Valkey or of a limit takes."""
+        return self._unknown_since is not None and now - self._unknown_since >= UNKNOWN_AFTER_S
+
     def share(self, holders: int, now: float) -> int:
         """Of `holders` gateways that cannot ask, each may admit its part of what was left, rounded up."""
         limit = self.told.limit if self.told is not None else self.rule.amount
@@ -149,7 +155,8 @@ class Account:
             burst=rule.burst or 0,
             raised_amount=rule.raised_amount or 0,
             raised_until_ms=int((rule.raised_until or 0) * 1000),
-            sequence=sequence if self._is_placed else 0,
+            sequence=sequence,
+            is_placed=self._is_placed,
             granted=self.granted,
             spent=self.spent,
             returned=self.returned,
@@ -171,6 +178,11 @@ class Account:
             self._place(answer)
         self.told = answer
         self.told_at = sent_at
+        if answer.state == "ready":
+            self._unknown_since = None
+        else:  # is asked again, until somebody knows
+            self.is_dirty = True
+            self._unknown_since = sent_at if self._unknown_since is None else self._unknown_since
         if answer.is_recalled and not (self.waiting and self.free >= self.head):
             self.renounce()
 

@@ -1,5 +1,6 @@
 """Requests at the door: within their limits they go in, at once where the lease has room; else they wait."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -16,6 +17,8 @@ from workers.gateway.limits.figures import LimitFigures
 from workers.gateway.limits.ledger import Claim, Ledger, Reservation, Shortfall
 from workers.gateway.limits.refusals import blocked, error_of, rate_headers
 from workers.gateway.limits.rulebook import Demand, TenantRules, index_limits
+
+logger = logging.getLogger(__name__)
 
 MAX_UNTOLD_EVENTS = 200
 EVENT_EACH_S = 60.0
@@ -52,7 +55,12 @@ class Waiting:
         self.waits_since = asked.at
 
     def admitted(self, reservation: Reservation) -> None:
-        self._limits.let_in(self._applicant, self._receipt, reservation)
+        """One that fails on its way in does not keep the others waiting."""
+        try:
+            self._limits.let_in(self._applicant, self._receipt, reservation)
+        except Exception:
+            logger.exception("a request that had waited for its share failed")
+            self._applicant.turn_away(errors.internal())
 
     def refused(self, shortfall: Shortfall) -> None:
         self._applicant.turn_away(self._limits.refusal(shortfall, self.claims))
@@ -85,9 +93,13 @@ class Limits:
         self.wake: Callable[[], None] = lambda: None
         self._monotonic = monotonic
         self._unix_time = unix_time
+        self._adopted: list[TenantLimits] = []
         self._held: dict[int, Reservation] = {}
 
     def adopt(self, limits: list[TenantLimits]) -> None:
+        if limits == self._adopted:
+            return
+        self._adopted = limits
         self.rules = index_limits(limits)
         self.ledger.adopt(rule for one in limits for rule in one.rules)
 
@@ -131,7 +143,11 @@ class Limits:
         for claim in claims:
             if claim.account.rule.soft_percent is not None:
                 self._look_at_soft_limit(claim.account)
-        applicant.go_in(rate_headers(claims, is_admitted=True))
+        try:
+            applicant.go_in(rate_headers(claims, is_admitted=True))
+        except Exception:
+            self.settled(receipt, 0, 0)
+            raise
 
     def refusal(self, shortfall: Shortfall, claims: list[Claim]) -> GatewayError:
         account, now = shortfall.claim.account, self._monotonic()

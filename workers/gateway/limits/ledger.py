@@ -92,13 +92,10 @@ class Ledger:
         return claims
 
     def reserve(self, claims: list[Claim], rules: TenantRules, now: float) -> Reservation | Shortfall | None:
-        """None when the request has to wait."""
-        if now < self._lease_ends_at:
-            for claim in claims:
-                if claim.amount > claim.account.free or claim.account.waiting:
-                    return None
-            return self._take(claims, now)
-        return self._reserve_degraded(claims, rules, now) if self.is_degraded(now) else None
+        """None when the request has to wait: it lacks something, or others wait for the same."""
+        if any(claim.account.waiting for claim in claims):
+            return None
+        return self._reserve(claims, rules, now)
 
     def wait(self, waiter: Waiter) -> None:
         self.waiters[waiter] = None
@@ -118,10 +115,13 @@ class Ledger:
             self._news[claim.account.account_id] = claim.account
 
     def is_degraded(self, now: float) -> bool:
-        """Nobody has answered for long, and the leases have lapsed."""
+        """Nobody has answered for long, and the leases have lapsed. For single accounts: `Account.is_unknown`."""
         if self._failing_since is None or now < self._lease_ends_at:
             return False
         return now - self._failing_since >= DEGRADED_AFTER_S
+
+    def has_unknown(self, now: float) -> bool:
+        return self.is_degraded(now) or any(account.is_unknown(now) for account in self._news.values())
 
     # -- the authority
 
@@ -225,28 +225,33 @@ class Ledger:
                 waiter.refused(verdict)
 
     def _verdict(self, waiter: Waiter, passed_over: set[str], now: float) -> Reservation | Shortfall | None:
-        claims = waiter.claims
-        if self.is_degraded(now):
-            return self._reserve_degraded(claims, waiter.rules, now)
+        claims, has_waited = waiter.claims, now - waiter.waits_since >= WAIT_S
         for claim in claims:
             if _is_used_up(claim, waiter.waits_since):
                 return Shortfall(claim=claim)
-        if now < self._lease_ends_at and all(
-            claim.amount <= claim.account.free and claim.account.account_id not in passed_over for claim in claims
-        ):
-            return self._take(claims, now)
-        return self._reserve_degraded(claims, waiter.rules, now) if now - waiter.waits_since >= WAIT_S else None
+        if not has_waited and any(claim.account.account_id in passed_over for claim in claims):
+            return None
+        return self._reserve(claims, waiter.rules, now, is_alone=has_waited)
 
-    def _reserve_degraded(self, claims: list[Claim], rules: TenantRules, now: float) -> Reservation | Shortfall:
-        """A share of what was left when somebody last knew."""
+    def _reserve(
+        self, claims: list[Claim], rules: TenantRules, now: float, *, is_alone: bool = False
+    ) -> Reservation | Shortfall | None:
+        """Of each account from the lease; of one that nobody can tell about from this gateway's share."""
+        has_lease, is_alone = now < self._lease_ends_at, is_alone or self.is_degraded(now)
+        shared = []
         for claim in claims:
-            if rules.degraded == "refuse" or claim.amount > claim.account.share(self.holders, now):
+            account = claim.account
+            if not (is_alone or account.is_unknown(now)):
+                if not has_lease or claim.amount > account.free:
+                    return None
+            elif rules.degraded == "refuse" or claim.amount > account.share(self.holders, now):
                 return Shortfall(claim=claim, is_unknown=True)
-        for claim in claims:
-            claim.account.overdraw(claim.amount, now)
-            self._news[claim.account.account_id] = claim.account
-        self.degraded_admissions += 1
-        return Reservation(self, claims)
+            else:
+                shared.append(claim)
+        self.degraded_admissions += bool(shared)
+        for claim in shared:
+            claim.account.cover(claim.amount)
+        return self._take(claims, now)
 
     def _count_waiting(self) -> None:
         for account in self._news.values():

@@ -107,6 +107,6 @@ class AuthorityLink:
 
     def _refresh_figures(self) -> None:
         ledger, figures = self._limits.ledger, self._limits.figures
-        figures.is_degraded = ledger.is_degraded(time.monotonic())
+        figures.is_degraded = ledger.has_unknown(time.monotonic())
         figures.degraded_admissions = ledger.degraded_admissions
         figures.waiting = len(ledger.waiters)

@@ -1,6 +1,7 @@
 """What a client is told of its limits: in headers on every answer, and in the error that refuses it."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from math import ceil
 
 import msgspec
@@ -16,7 +17,6 @@ WARNING_HEADER = b"x-tokenyard-limit-warning"
 _RATE_NAMES = {"requests_per_minute": b"requests", "tokens_per_minute": b"tokens"}
 _SLOT_RETRY_S = 1
 _UNKNOWN_RETRY_S = 2
-_NANO_PER_USD = 10**9
 _PERIOD_ADVICE = "Wait until then, or ask for a raise on your tenant's Limits page."
 
 
@@ -44,12 +44,15 @@ def error_of(shortfall: Shortfall, claims: list[Claim], unix_time: float) -> Gat
     headers = rate_headers(claims, is_admitted=False)
     if shortfall.is_unknown:
         return _unknown(account, headers)
+    is_used_up = kind in SPANS and account.remaining <= 0
+    if kind in MONEY_KINDS or is_used_up:
+        return _period_over(shortfall, headers, unix_time)
     if shortfall.claim.amount > _limit_of(account):
         return _too_large(shortfall, headers)
     if kind == "concurrent_requests":
         return _slots_taken(account, headers)
     if kind in SPANS:
-        return _period_over(account, headers, unix_time)
+        return _period_over(shortfall, headers, unix_time)
     return _rate_reached(shortfall, headers, unix_time)
 
 
@@ -128,13 +131,13 @@ def _slots_taken(account: Account, headers: Headers) -> GatewayError:
     return LimitGatewayError(429, "too_many_concurrent_requests", message, retry_after_s=_SLOT_RETRY_S, headers=headers)
 
 
-def _period_over(account: Account, headers: Headers, unix_time: float) -> GatewayError:
-    ends_at = account.period.end
-    left = f"{describe(account)} is used up: {_left(account)} left."
+def _period_over(shortfall: Shortfall, headers: Headers, unix_time: float) -> GatewayError:
+    account = shortfall.claim.account
+    ends_at, needed = account.period.end, _shown(account, shortfall.claim.amount)
+    left = f"{describe(account)} is used up: {_left(account)} left, and this request may need {needed}."
     if ends_at == float("inf"):
-        return LimitGatewayError(
-            402, "budget_exhausted", f"{left} It does not reset; ask for a raise on your tenant's Limits page."
-        )
+        advice = "It does not reset; ask for a raise on your tenant's Limits page, or use a model that is free."
+        return LimitGatewayError(402, "budget_exhausted", f"{left} {advice}", headers=headers)
     retry_s = max(ceil(ends_at - unix_time), 1)
     message = f"{left} It resets at {_clock(ends_at)}. {_PERIOD_ADVICE}"
     if account.rule.kind in MONEY_KINDS:
@@ -144,7 +147,7 @@ def _period_over(account: Account, headers: Headers, unix_time: float) -> Gatewa
 
 def _too_large(shortfall: Shortfall, headers: Headers) -> GatewayError:
     message = (
-        f"This request may need {shortfall.claim.amount}, more than the whole of {describe(shortfall.claim.account)}. "
+        f"This request may need {shortfall.claim.amount}, more than all of it: {describe(shortfall.claim.account)}. "
         "Lower its token limit or its prompt; waiting does not help."
     )
     return LimitGatewayError(429, "larger_than_limit", message, headers=headers)
@@ -164,8 +167,7 @@ def describe(account: Account) -> str:
     """`The limit of 60 requests per minute of this tenant on chat (limit 0192…)`."""
     rule = account.rule
     model = f" on `{rule.model}`" if rule.model else ""
-    limit = _limit_of(account)
-    amount = f"${limit / _NANO_PER_USD:g}" if rule.kind in MONEY_KINDS else f"{limit}"
+    amount = _shown(account, _limit_of(account))
     kind = rule.kind.replace("cost_", "").replace("_", " ").replace("total", "in total")
     return f"The limit of {amount} {kind} of this {_WORDS[rule.scope]}{model} (limit {rule.limit_id})"
 
@@ -178,8 +180,11 @@ def _limit_of(account: Account) -> int:
 
 
 def _left(account: Account) -> str:
-    left = max(account.remaining, 0)
-    return f"${left / _NANO_PER_USD:g}" if account.rule.kind in MONEY_KINDS else f"{left}"
+    return _shown(account, max(account.remaining, 0))
+
+
+def _shown(account: Account, units: int) -> str:
+    return f"${Decimal(units).scaleb(-9).normalize():f}" if account.rule.kind in MONEY_KINDS else f"{units}"
 
 
 def _warning(account: Account) -> str:

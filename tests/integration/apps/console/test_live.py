@@ -8,12 +8,16 @@ from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 
 from apps.common.valkey import new_async_client
 from apps.console.consumers import CLOSE_FORBIDDEN, CLOSE_UNAUTHORISED
 from apps.console.selectors.live import read_frame
+from apps.identity.services.sessions import end_sessions_of
 from apps.telemetry.policies import NodeFrame
 from apps.telemetry.services.frames import store_frames
+from apps.tenants.selectors import actor_of
+from apps.tenants.services import change_access, set_platform_roles
 from controlplane.sockets import application_of
 from tests.factories.domain import make_people
 from tests.factories.yard import make_yard
@@ -121,3 +125,27 @@ async def test_a_frame_after_silence_shows_nothing_as_zero():
     assert frame["values"][f"replica.{replica.pk}.running"]["text"] == "–"
     assert frame["values"][f"node.{yard.node.pk}.running"]["is_stale"]
     assert frame["samples"]["running_requests"] is None
+
+
+def take_away(people, what):
+    actor = actor_of(people.platform_admin)
+    if what == "role":
+        set_platform_roles(actor=actor, user=people.operator, is_operator=False, now=timezone.now())
+    elif what == "session":
+        end_sessions_of(actor=actor, user=people.operator, now=timezone.now())
+    else:
+        change_access(actor=actor, user=people.operator, is_active=False, now=timezone.now())
+
+
+@pytest.mark.parametrize(
+    ("what", "code"), [("role", CLOSE_FORBIDDEN), ("session", CLOSE_UNAUTHORISED), ("account", CLOSE_UNAUTHORISED)]
+)
+async def test_an_open_link_ends_with_the_role_the_session_or_the_account(what, code):
+    people = await database_sync_to_async(make_people)()
+    link = await database_sync_to_async(link_of)(people.operator)
+    await opened(link)
+    assert (await received(link))["type"] == "history"
+    await database_sync_to_async(take_away)(people, what)
+    while (message := await link.receive_output(timeout=5))["type"] != "websocket.close":
+        assert json.loads(message["text"])["type"] == "frame"
+    assert message["code"] == code

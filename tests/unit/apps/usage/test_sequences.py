@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ def test_ranges_hold_what_came_and_nothing_else(numbers):
     ranges = ranges_of(numbers)
     assert {number for number in range(62) if holds(ranges, number)} == numbers
     assert count_of(ranges) == len(numbers)
-    assert all(first[1] < second[0] for first, second in zip(ranges, ranges[1:], strict=False))
+    assert all(first[1] < second[0] for first, second in pairwise(ranges))
 
 
 @given(NUMBERS)

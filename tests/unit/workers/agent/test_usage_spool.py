@@ -97,6 +97,17 @@ def test_a_damaged_record_is_put_aside_and_stops_nothing(tmp_path):
     assert (tmp_path / "rejected.lines").read_bytes() == b'{"record_id": 5}\n'
 
 
+def test_a_damaged_record_is_told_to_the_control_plane_once_it_is_acknowledged_no_more(tmp_path):
+    segment = write_segment(tmp_path, "boot-1", 0, 1)
+    segment.write_bytes(b'{"record_id": 5}\n\xff\n' + segment.read_bytes())
+    spool = UsageSpool(tmp_path)
+    batch = spool.next_batch()
+    assert (numbers(batch), batch.damaged) == ([0], [b'{"record_id": 5}\n', b"\xff\n"])
+    assert UsageSpool(tmp_path).next_batch().damaged == batch.damaged
+    spool.acknowledge(batch)
+    assert spool.next_batch().damaged == []
+
+
 def test_a_damaged_ack_file_sends_again_rather_than_losing(tmp_path):
     segment = write_segment(tmp_path, "boot-1", 0, 2)
     segment.with_name(segment.name + ".ack").write_text("what?")

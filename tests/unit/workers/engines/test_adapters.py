@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from tests.support.specs import replica_spec
+from workers.contracts.cache import find_cache
 from workers.engines.environments.locate import MARKER, environment_path
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF, VLLM_CPU, VLLM_GPU
 from workers.engines.interface import EngineNotInstalledError, SpecRefusedError
 from workers.engines.registry import build_adapters, choose_engine, get_adapter
-from workers.engines.site import Site, find_cache
+from workers.engines.site import Site
 
 pytestmark = pytest.mark.unit
 
@@ -103,6 +104,32 @@ def test_vllm_on_gpus_uses_no_more_of_them_than_there_are(tmp_path):
     assert (option(plan, "--model"), option(plan, "--tensor-parallel-size")) == ("org/model", "2")
     with pytest.raises(SpecRefusedError, match="2 GPUs"):
         two.plan(replica_spec(engine="vllm", engine_args={"tensor_parallel_size": 4}))
+
+
+def test_vllm_sees_the_gpus_it_was_given_and_takes_its_share_of_them(tmp_path):
+    installed(VLLM_GPU, tmp_path)
+    spec = replica_spec(engine="vllm", accelerators=["2", "3"], memory_share=0.25, revision="abc", dtype="bfloat16")
+    plan = adapter("vllm", tmp_path, gpu_count=4).plan(spec)
+    assert plan.env["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert option(plan, "--tensor-parallel-size") == "2"
+    assert option(plan, "--gpu-memory-utilization") == "0.25"
+    assert (option(plan, "--revision"), option(plan, "--dtype")) == ("abc", "bfloat16")
+
+
+def test_vllm_divides_its_gpus_into_stages(tmp_path):
+    installed(VLLM_GPU, tmp_path)
+    four = adapter("vllm", tmp_path, gpu_count=4)
+    stages = {"pipeline_parallel_size": 2}
+    plan = four.plan(replica_spec(engine="vllm", accelerators=["0", "1", "2", "3"], engine_args=stages))
+    assert (option(plan, "--tensor-parallel-size"), option(plan, "--pipeline-parallel-size")) == ("2", "2")
+    with pytest.raises(SpecRefusedError, match="not 2 stages"):
+        four.plan(replica_spec(engine="vllm", accelerators=["0", "1", "2"], engine_args=stages))
+
+
+def test_vllm_loads_adapters_by_name(tmp_path):
+    installed(VLLM_CPU, tmp_path)
+    plan = adapter("vllm", tmp_path).plan(replica_spec(engine="vllm", lora_adapters={"tone": "a/tone"}))
+    assert option(plan, "--lora-modules") == "tone=a/tone"
 
 
 def test_vllm_pools_when_the_task_is_to_embed(tmp_path):

@@ -9,7 +9,7 @@ from workers.gateway.continuing import continue_from
 from workers.gateway.dialects import VLLMDialect
 from workers.gateway.heads import request_head
 from workers.gateway.paths import ENGINE_PATHS
-from workers.gateway.server import HttpRequest
+from workers.gateway.requests import HttpRequest
 from workers.gateway.streams import StreamFilter
 
 pytestmark = pytest.mark.unit

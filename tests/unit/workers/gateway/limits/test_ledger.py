@@ -222,6 +222,30 @@ def test_a_period_ends_at_the_tenants_midnight():
     assert world.count_admitted("g1", output_tokens=10) == 1
 
 
+def test_what_nobody_has_counted_yet_waits_and_then_goes_by_the_gateways_share():
+    world = World([rule("tokens_per_day", 100, is_counted_by_control_plane=True)], gateways=2)
+    world.turn()
+    first = world.ask(output_tokens=40)
+    world.turns(3)
+    assert first.is_waiting
+    world.turns(2)
+    assert first.reservation is not None
+    assert world.ask(output_tokens=40).shortfall.is_unknown
+    assert not world.ask(output_tokens=10).is_waiting
+
+
+def test_what_is_counted_is_exact_again():
+    world = World([rule("tokens_per_day", 100, is_counted_by_control_plane=True)])
+    world.turn()
+    world.ask(output_tokens=40)
+    world.turns(5)
+    account = next(iter(world.ledgers["g1"].accounts.values()))
+    world.authority.markers.add(account.marker)
+    world.turn()
+    assert world.outcome(world.ask("g2", output_tokens=60))
+    assert not world.outcome(world.ask("g1", output_tokens=1))
+
+
 def _admitted_alone(world, gateway, count, **wants):
     """Nobody answers for long; then so many requests come."""
     ledger = world.ledgers[gateway]

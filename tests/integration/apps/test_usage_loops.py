@@ -1,0 +1,39 @@
+"""The control loops of usage: each is on the clock by its name, and runs on an empty database as on a full one."""
+
+import pytest
+from django.conf import settings
+
+from apps.usage import tasks
+from apps.usage.models import AcceleratorClock, EngineShare
+from tests.factories.yard import make_yard
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+LOOPS = (
+    tasks.run_make_partitions,
+    tasks.run_drop_old_partitions,
+    tasks.run_price_unpriced,
+    tasks.run_rerate,
+    tasks.run_meter_accelerators,
+    tasks.run_share_engine_time,
+    tasks.run_watch_budgets,
+)
+
+
+def test_every_loop_is_on_the_clock():
+    on_the_clock = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    assert {loop.name for loop in LOOPS} <= on_the_clock
+
+
+def test_every_loop_runs_on_an_empty_database(valkey):
+    for loop in LOOPS:
+        loop()
+    assert (EngineShare.objects.count(), AcceleratorClock.objects.count()) == (0, 0)
+
+
+def test_every_loop_runs_twice_on_a_yard_and_the_second_time_changes_nothing(valkey):
+    make_yard()
+    for _ in range(2):
+        for loop in LOOPS:
+            loop()
+    assert AcceleratorClock.objects.count() == 0

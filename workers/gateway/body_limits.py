@@ -1,0 +1,101 @@
+"""What a body may not be, whatever the engine would say: too deep, too long a list, or an errand into our network.
+
+An engine fetches the images, sounds and films that a prompt points to, from where it stands, which is inside. So an
+http address passes only if its host is one that the snapshot allows by name; whether the name leads to the same address
+when the engine asks again is then its owner's affair, which is why a look-up of our own would prove nothing. Content
+that is in the body itself (data:) passes, and no other scheme does.
+"""
+
+import ipaddress
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from workers.gateway.errors import GatewayError, bad_request
+
+MAX_DEPTH = 256
+MAX_MESSAGES = 4096
+_ADDRESS_FIELDS = frozenset(("url", "image_url", "video_url", "audio_url", "file_url"))
+# Whose values are the client's own and no part of a prompt.
+_NOT_PROMPTS = frozenset(("tools", "functions", "response_format", "metadata", "structured_outputs", "arguments"))
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_AS_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def check_body(body: bytes, media_hosts: frozenset[str]) -> None:
+    """Raises a 400. The body is JSON; most are done after a few searches."""
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _is_deep(body):
+        raise bad_request("invalid_json", f"The body is nested more than {MAX_DEPTH} deep.")
+    if body.count(b'"role"') > MAX_MESSAGES:
+        raise bad_request("too_many_messages", f"There are more than {MAX_MESSAGES} messages.", "messages")
+    if b'_url"' in body or b'"url"' in body or b"\\u00" in body:
+        _check_addresses(_decoded(body), media_hosts)
+
+
+def _is_deep(body: bytes) -> bool:
+    brackets = _STRING.sub(b"", body).translate(_AS_SQUARE, _NOT_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(body)  # which takes what engines take too: the body was read before
+
+
+def _check_addresses(found: Any, media_hosts: frozenset[str]) -> None:
+    waiting = [found]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            waiting += item
+        elif isinstance(item, dict):
+            for name, value in item.items():
+                if isinstance(value, str):
+                    if name in _ADDRESS_FIELDS:
+                        _check_address(value, media_hosts)
+                elif name not in _NOT_PROMPTS:
+                    waiting.append(value)
+
+
+def _check_address(address: str, media_hosts: frozenset[str]) -> None:
+    """Judged as the engine would read it: browsers' and urllib's rules differ, so what they may disagree on is out."""
+    if address[:5].lower() == "data:":
+        return
+    if not address.isascii() or any(letter <= " " or letter in "\\@" for letter in address):
+        raise _refused()
+    try:
+        parts = urlsplit(address)
+        host = (parts.hostname or "").rstrip(".")
+    except ValueError:
+        raise _refused() from None
+    is_allowed = host in media_hosts or ("*" in media_hosts and "." in host and not _is_number(host))
+    if parts.scheme not in ("http", "https") or not is_allowed:
+        raise _refused()
+
+
+def _is_number(host: str) -> bool:
+    """An address in place of a name, in any of the spellings that resolvers take: 127.1, 0x7f.1, [::1], 2130706433."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        last = host.rpartition(".")[2]
+        return ":" in host or last.isdigit() or last.startswith("0x")
+    return True
+
+
+def _refused() -> GatewayError:
+    """It does not repeat the address, which is the client's."""
+    return bad_request(
+        "media_url_refused",
+        "Media must be in the request itself, as a data: URL, or at a host that this installation allows.",
+    )

@@ -1,0 +1,47 @@
+"""The connections of clients: how many there may be, and how many of one key."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workers.gateway.server import ClientConnection
+
+MAX_CONNECTIONS = 50_000
+MAX_CONNECTIONS_PER_KEY = 20_000
+
+
+class Connections(set["ClientConnection"]):
+    """All that are open. One belongs to the key that asked on it last."""
+
+    def __init__(
+        self, max_connections: int = MAX_CONNECTIONS, max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
+    ) -> None:
+        super().__init__()
+        self._max_connections = max_connections
+        self._max_per_key = max_connections_per_key
+        self._of_key: Counter[str] = Counter()
+
+    def is_full(self) -> bool:
+        return len(self) >= self._max_connections
+
+    def may_ask(self, connection: "ClientConnection", key_id: str) -> bool:
+        """Notes whose it is from now on, unless the key has as many as it may."""
+        if connection.key_id == key_id:
+            return True
+        if self._of_key[key_id] >= self._max_per_key:
+            return False
+        self._forget_key(connection)
+        connection.key_id = key_id
+        self._of_key[key_id] += 1
+        return True
+
+    def leave(self, connection: "ClientConnection") -> None:
+        self.discard(connection)
+        self._forget_key(connection)
+
+    def _forget_key(self, connection: "ClientConnection") -> None:
+        key_id, connection.key_id = connection.key_id, ""
+        if key_id:
+            self._of_key[key_id] -= 1
+            if not self._of_key[key_id]:
+                del self._of_key[key_id]

@@ -1,0 +1,95 @@
+"""How the answer to one request ends: its record first, then its last byte, then its place in the schedule.
+
+The place is given back last, so that what is dispatched next does not delay the answer.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from workers.contracts.settlement import NOTHING, Used
+from workers.contracts.usage import Outcome
+from workers.gateway.answering import ClientAnswer
+from workers.gateway.apis.interface import AnswerStream
+from workers.gateway.asking import Question
+from workers.gateway.bodies import with_model
+from workers.gateway.continuing import Continuation
+from workers.gateway.errors import GatewayError
+from workers.gateway.heads import AnswerHead
+from workers.gateway.metering import outcome_of
+from workers.gateway.place import Place
+from workers.gateway.tally import Tally
+
+CLIENT_LEFT = 499  # nginx's status for a client that closed before any answer
+How = Literal["finished", "failed", "withdrawn"]
+
+
+class Ending:
+    """One of its methods is called, once. `on_end` is called with the record."""
+
+    __slots__ = ("_answer", "_monotonic", "_on_end", "_place", "_question", "_tally")
+
+    def __init__(
+        self,
+        question: Question,
+        answer: ClientAnswer,
+        tally: Tally,
+        place: Place,
+        *,
+        monotonic: Callable[[], float],
+        on_end: Callable[[], None],
+    ) -> None:
+        self._question = question
+        self._answer = answer
+        self._tally = tally
+        self._place = place
+        self._monotonic = monotonic
+        self._on_end = on_end
+
+    def with_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
+        self._settle(self._tally.of_stream(stream), "failed" if stream.has_error else "completed", head.status)
+        self._answer.end(head, last_part)
+        self._leave("failed" if stream.has_error else "finished")
+
+    def with_whole(self, head: AnswerHead, body: bytes) -> None:
+        is_answer = head.status < 400  # noqa: PLR2004 - HTTP
+        used = self._tally.of_whole(body, self._monotonic()) if is_answer else NOTHING
+        first_token_at = self._tally.settlement.first_token_at
+        if first_token_at is not None:
+            self._place.first_token(first_token_at)
+        if is_answer and self._question.is_renamed:
+            body = with_model(body, self._question.public_model)
+        self._settle(used, outcome_of(head.status), head.status)
+        self._answer.send_whole(head, body)
+        self._leave("failed" if head.status >= 500 else "finished")  # noqa: PLR2004 - HTTP
+
+    def in_the_engines_place(self, stream: AnswerStream, head: AnswerHead, continuation: Continuation) -> None:
+        """All was generated, and only the end of the stream is missing."""
+        self._settle(self._tally.of_stream(stream), "completed", head.status)
+        self._answer.end(head, stream.finish_whole_events() + continuation.ending())
+        self._leave("failed")
+
+    def with_error(
+        self, error: GatewayError, outcome: Outcome, used: Used, stream: AnswerStream | None, how: How
+    ) -> None:
+        """A whole answer if nothing has gone out, an event in the stream otherwise."""
+        head = self._answer.head
+        if head is None:
+            self._settle(used, outcome, error.status, error.code)
+            self._answer.send_error(error)
+        else:
+            self._settle(used, outcome, head.status, error.code)
+            held = stream.finish_whole_events() if stream is not None else b""
+            self._answer.end(head, held + self._question.path.api.error_event(error, stream))
+        self._leave(how)
+
+    def without_client(self, used: Used, head: AnswerHead | None) -> None:
+        """`head` is of the answer that the client was getting or about to get."""
+        self._settle(used, "client_left", head.status if head is not None else CLIENT_LEFT)
+        self._leave("withdrawn")
+
+    def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
+        self._on_end()
+        self._tally.settle(used, outcome, status, error_code, self._monotonic())
+
+    def _leave(self, how: How) -> None:
+        self._place.give_back(how, self._tally.used)

@@ -1,0 +1,274 @@
+"""HTTP/1.x requests out of the bytes of a connection: strict where parsers differ, so that nobody can smuggle one.
+
+Whoever stands in front of the gateway must see the same requests as it does. So a head has exact line ends, no folded
+lines and no space before a colon; a body has one length, in digits without leading zeros, or it is chunked and nothing
+else; chunk sizes have no extensions, and nothing follows the last chunk. Everything else is refused, whatever pieces it
+comes in: any division of the same bytes gives the same requests and the same refusal.
+"""
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from workers.gateway.chunked import ChunkedBody, ChunkError
+from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, request_head
+
+MAX_URL_BYTES = 8 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 128
+MAX_BODY_BYTES = 32 * 1024 * 1024
+
+_BEGINNING = re.compile(rb"[A-Z]{1,7}(?: |\Z)")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_FIRST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) ([!-~]+) HTTP/(\d)\.(\d)\r\n")
+_FIELD_LINES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")
+_TARGET = re.compile(rb"(?:https?://[^/?#@\\]+)?(/[^#]*|\?[^#]*)?", re.IGNORECASE)
+_LENGTH = re.compile(rb"0|[1-9][0-9]{0,15}")
+_HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
+_ONCE = (b"host", b"content-length", b"transfer-encoding")
+
+
+class HttpRequest(Struct, eq=False):
+    """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer."""
+
+    head: RequestHead
+    body: bytes
+    arrived_at: float
+    keeps_alive: bool
+
+    @property
+    def method(self) -> bytes:
+        return self.head.method
+
+    @property
+    def path(self) -> bytes:
+        return self.head.path
+
+    @property
+    def is_http_10(self) -> bool:
+        return self.head.is_http_10
+
+    def header(self, name: bytes) -> bytes:
+        """Its first value; b"" when it is absent."""
+        return self.head.first_by_name.get(name, b"")
+
+
+class RefusedRequestError(Exception):
+    """What is no request, or too large for one. Nothing that follows on the connection can be understood."""
+
+    def __init__(self, status: int, code: bytes, message: bytes) -> None:
+        super().__init__(status, code)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def _invalid(why: bytes) -> RefusedRequestError:
+    return RefusedRequestError(400, b"invalid_http", b"The request is not valid HTTP/1.1: " + why + b".")
+
+
+_BODY_TOO_LARGE = RefusedRequestError(413, b"body_too_large", b"The body is larger than 32 MiB.")
+
+
+class RequestReader:
+    """`take` gets each request, `wants_body` is called where a client waits for leave to send the body."""
+
+    __slots__ = (
+        "_body",
+        "_chunks",
+        "_head",
+        "_known",
+        "_known_head",
+        "_left_bytes",
+        "_message",
+        "_pending",
+        "_take",
+        "_wants_body",
+        "began_at",
+        "body_bytes",
+    )
+
+    def __init__(self, take: Callable[[HttpRequest], None], wants_body: Callable[[], None]) -> None:
+        self._take = take
+        self._wants_body = wants_body
+        self._pending = b""
+        self._head: RequestHead | None = None
+        self._known: HeadBytes | None = None
+        self._known_head: RequestHead | None = None
+        self._message = b""
+        self._chunks: ChunkedBody | None = None
+        self._left_bytes = 0
+        self._body: list[bytes] = []
+        self.body_bytes = 0
+        self.began_at: float | None = None
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Raises RefusedRequestError; after that nothing more may be fed."""
+        if self.began_at is None:
+            if self._known is not None and self._known_head is not None:
+                body = self._known.body_of(data)
+                if body is not None:
+                    self._take(HttpRequest(self._known_head, body, now, keeps_alive=True))
+                    return
+            self._message = data
+        else:
+            self._message = b""
+        rest = self._pending + data if self._pending else data
+        self._pending = b""
+        while rest:
+            rest = self._read_head(rest, now) if self._head is None else self._read_body(rest, now)
+
+    # -- heads
+
+    def _read_head(self, data: bytes, now: float) -> bytes:
+        if data.startswith(b"\r\n"):
+            return data[2:]  # an empty line between requests is forgiven
+        if data == b"\r":
+            self._pending = data
+            return b""
+        if self.began_at is None:
+            self.began_at = now
+        if not _BEGINNING.match(data):
+            raise _invalid(b"the first line is malformed")
+        end = _END_OF_HEAD.search(data, 0, MAX_HEAD_BYTES)
+        if end is None:
+            self._require_room(data)
+            self._pending = data
+            return b""
+        self._open(data[: end.end()], now)
+        return data[end.end() :]
+
+    def _require_room(self, data: bytes) -> None:
+        if len(data) > MAX_URL_BYTES and data.find(b"\n", 0, MAX_URL_BYTES) < 0:
+            raise RefusedRequestError(414, b"url_too_long", b"The URL is too long.")
+        if len(data) >= MAX_HEAD_BYTES:
+            raise RefusedRequestError(431, b"headers_too_large", b"The headers are too large or too many.")
+
+    def _open(self, raw: bytes, now: float) -> None:
+        self._require_room(raw)
+        head = self._head = read_head(raw)
+        by_name = head.first_by_name
+        length = by_name.get(b"content-length")
+        if b"transfer-encoding" in by_name:
+            self._chunks = ChunkedBody()
+        elif length is not None:
+            self._left_bytes = int(length)
+            if self._left_bytes > MAX_BODY_BYTES:
+                raise _BODY_TOO_LARGE
+        if self._chunks is None and not self._left_bytes:
+            self._end(now)
+        elif b"expect" in by_name:
+            self._wants_body()
+
+    # -- bodies
+
+    def _read_body(self, data: bytes, now: float) -> bytes:
+        if self._chunks is not None:
+            return self._read_chunks(self._chunks, data, now)
+        piece, rest = data[: self._left_bytes], data[self._left_bytes :]
+        self._left_bytes -= len(piece)
+        self.body_bytes += len(piece)
+        self._body.append(piece)
+        if not self._left_bytes:
+            self._end(now)
+        return rest
+
+    def _read_chunks(self, chunks: ChunkedBody, data: bytes, now: float) -> bytes:
+        try:
+            pieces, rest = chunks.feed(data, MAX_BODY_BYTES - self.body_bytes)
+        except ChunkError as error:
+            raise _invalid(error.args[0]) from error
+        self.body_bytes += sum(map(len, pieces))
+        self._body += pieces
+        if chunks.is_too_large:
+            raise _BODY_TOO_LARGE
+        if chunks.is_over:
+            self._end(now)
+        return rest
+
+    def _end(self, now: float) -> None:
+        head, body, message = self._head, self._body, self._message
+        self._start_over()
+        self._message = b""
+        if head is None:
+            return
+        self._remember(head, message)
+        whole = body[0] if len(body) == 1 else b"".join(body)
+        self._take(HttpRequest(head, whole, now, head.keeps_alive))
+
+    def _remember(self, head: RequestHead, message: bytes) -> None:
+        """To know it again at once, if the message came whole in one read and may come again."""
+        may_come_again = head.keeps_alive and not head.is_http_10 and b"expect" not in head.first_by_name
+        self._known = head_bytes(message) if may_come_again and message else None
+        self._known_head = head if self._known is not None else None
+
+    def _start_over(self) -> None:
+        self._head = None
+        self._chunks = None
+        self._left_bytes = 0
+        self._body = []
+        self.body_bytes = 0
+        self.began_at = None
+
+
+def read_head(raw: bytes) -> RequestHead:
+    """Of all bytes up to and with the empty line."""
+    first = _FIRST_LINE.match(raw)
+    if first is None:
+        raise _invalid(b"the first line is malformed")
+    fields = _FIELD_LINES.match(raw, first.end())
+    if fields is None or fields.end() != len(raw) - 2 or not raw.endswith(b"\r\n"):
+        raise _invalid(b"a header line is malformed")
+    method, target, major, minor = first.groups()
+    if major != b"1" or minor not in (b"0", b"1"):
+        raise RefusedRequestError(505, b"http_version_unsupported", b"This server speaks HTTP/1.1 and HTTP/1.0.")
+    headers = _split_fields(raw[first.end() : -2])
+    is_http_10 = minor == b"0"
+    _check_framing(headers, is_http_10=is_http_10)
+    url = _path_of(method, target)
+    keeps_alive = _keeps_alive(headers, is_http_10=is_http_10)
+    return request_head(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
+
+
+def _split_fields(lines: bytes) -> Headers:
+    fields = [line.partition(b":") for line in lines.split(b"\r\n")[:-1]]
+    if len(fields) > MAX_HEADERS:
+        raise RefusedRequestError(431, b"headers_too_large", b"The headers are too large or too many.")
+    return [(name.lower(), value.strip(b" \t")) for name, _, value in fields]
+
+
+def _path_of(method: bytes, target: bytes) -> bytes:
+    """Of a target in absolute form too, as proxies send it."""
+    if len(target) > MAX_URL_BYTES:
+        raise RefusedRequestError(414, b"url_too_long", b"The URL is too long.")
+    if target == b"*" and method == b"OPTIONS":
+        return target
+    found = _TARGET.fullmatch(target)
+    if found is None or method == b"CONNECT":
+        raise _invalid(b"the target is malformed")
+    path = found[1] or b"/"
+    return path if path.startswith(b"/") else b"/" + path
+
+
+def _check_framing(headers: Headers, *, is_http_10: bool) -> None:
+    names = [name for name, _ in headers]
+    if any(names.count(name) > 1 for name in _ONCE):
+        raise _invalid(b"a header that may come once comes twice")
+    values = dict(headers)
+    length, coding = values.get(b"content-length"), values.get(b"transfer-encoding")
+    if coding is not None and (length is not None or is_http_10 or coding.lower() != b"chunked"):
+        raise _invalid(b"the body must be chunked or have a length, not both, and have no other coding")
+    if length is not None and not _LENGTH.fullmatch(length):
+        raise _invalid(b"the length of the body is malformed")
+    host = values.get(b"host")
+    if (host is None and not is_http_10) or (host is not None and not _HOST.fullmatch(host)):
+        raise _invalid(b"the host is missing or malformed")
+    if values.get(b"expect", b"100-continue").lower() != b"100-continue":
+        raise RefusedRequestError(417, b"expectation_failed", b"This server knows no other expectation than 100.")
+
+
+def _keeps_alive(headers: Headers, *, is_http_10: bool) -> bool:
+    options = b",".join([value for name, value in headers if name == b"connection"]).lower().split(b",")
+    wanted = {option.strip() for option in options}
+    return b"keep-alive" in wanted and b"close" not in wanted if is_http_10 else b"close" not in wanted
