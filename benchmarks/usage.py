@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,7 +233,7 @@ def _ask(days: int) -> None:
     _time("first page of records", lambda: page_of_records(scope=scope))
 
 
-def _time(name: str, ask: object) -> None:
+def _time(name: str, ask: Callable[[], object]) -> None:
     times = []
     for _ in range(3):
         began = time.perf_counter()

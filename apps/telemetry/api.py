@@ -12,6 +12,6 @@ class DecisionView(ActorView):
     rules = {"GET": Permission.SEE_TENANT}
 
     @extend_schema(responses=RequestDecisionSerializer)
-    def get(self, request: Request, request_id: str) -> Response:  # noqa: ARG002
-        decision = get_decision(actor=self.actor, request_id=request_id)
+    def get(self, request: Request, label: str) -> Response:  # noqa: ARG002
+        decision = get_decision(actor=self.actor, request_id=label)
         return Response(RequestDecisionSerializer(decision).data)

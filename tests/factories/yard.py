@@ -55,7 +55,7 @@ class Yard:
             "limit_id": self.limit.pk,
             "block_id": self.block.pk,
             "raise_id": self.raise_request.pk,
-            "request_id": self.record.request_id,
+            "label": self.record.request_id,
             "budget_id": self.budget.pk,
             "rerating_id": self.rerating.pk,
             "quarantined_id": self.quarantined.pk,

@@ -27,7 +27,7 @@ PERSON_OF = {
 }
 # What belongs to a tenant: to a stranger it does not exist.
 OF_A_TENANT = {
-    "tenant_id", "membership_id", "key_id", "record_id", "request_id", "invitation_id", "budget_id",
+    "tenant_id", "membership_id", "key_id", "record_id", "label", "invitation_id", "budget_id",
 }  # fmt: skip
 # Where the role alone does not decide: whose key it is, or that there is a tenant at all.
 FINER = {

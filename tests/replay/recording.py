@@ -7,6 +7,7 @@ A line is one event and what came back: [method, arguments, named arguments, com
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -58,10 +59,9 @@ def record(scene: str) -> list[bytes]:
     name, load, duration_s = SCENES[scene]
     lab = Lab(TRACES)
     workload = lab.workload(name, load, 1, duration_s)
-    recorder = Recorder(lab.core("tokenyard", workload, 1))
-    # The lab's scheduler adds what it knows of engines; the log must say it, so that any scheduler can play it.
-    spec = recorder._core._spec
-    recorder._core = Scheduler(CONFIG)
+    # The lab's scheduler knows the engines beforehand; the log must say it, so that any scheduler can play it.
+    spec = lab.core("tokenyard", workload, 1)._usual_spec
+    recorder: Any = Recorder(Scheduler(CONFIG))
     updated = recorder.endpoint_updated
     recorder.endpoint_updated = lambda *args, **named: updated(*args, **{**named, "spec": spec})
     lab.play(workload, recorder)

@@ -1,6 +1,7 @@
 """Machines and replicas for tests of placement, described in a line."""
 
 from random import Random
+from typing import Any
 from uuid import UUID
 
 from apps.placement.policies.demand import Demand, Shape
@@ -70,7 +71,7 @@ def _random_node(random, number):
 
 
 def random_demands(random: Random):
-    demands = []
+    demands: list[Any] = []
     for deployment in range(1, random.randint(2, 4) + 1):
         shape = _random_shape(random)
         for _ in range(random.randint(1, 3)):

@@ -64,8 +64,8 @@ class VLLMDialect:
 
     def read_counts(self, by_choice: Mapping[bytes, bytes], choices_per_prompt: int) -> Usage | None:
         """A count speaks of one choice: its own output, and the input of the prompt it belongs to."""
-        if len(by_choice) == 1:
-            return decode_usage(next(iter(by_choice.values())))
+        if len(by_choice) == 1 and b"0" in by_choice:
+            return decode_usage(by_choice[b"0"])
         inputs: dict[int, int] = {}
         output_tokens = 0
         for index, encoded in by_choice.items():

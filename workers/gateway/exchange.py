@@ -189,7 +189,8 @@ class Exchange:
         if self._awaits_first_token:
             self._note_first_token(stream)
         self._tally.passed(stream)
-        self._place.progress(stream.events_with_output)
+        if stream.events_with_output >= self._place.progress_due:
+            self._place.progress(stream.events_with_output)
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif stream.is_too_long:

@@ -11,12 +11,12 @@ PROGRESS_EACH = 64
 class Place:
     """What is told of a place that is not held, or no more, is dropped."""
 
-    __slots__ = ("_driver", "_progress_due", "_request_id")
+    __slots__ = ("_driver", "_request_id", "progress_due")
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._request_id: int | None = None
-        self._progress_due = PROGRESS_EACH
+        self.progress_due = PROGRESS_EACH
 
     @property
     def is_held(self) -> bool:
@@ -34,11 +34,10 @@ class Place:
             self._driver.first_token(self._request_id, at)
 
     def progress(self, output_tokens: int) -> None:
-        """Told each time that the answer is half as long again, so that the longest costs no more than a few calls."""
-        if output_tokens >= self._progress_due:
-            self._progress_due = output_tokens + max(PROGRESS_EACH, output_tokens // 2)
-            if self._request_id is not None:
-                self._driver.progress(self._request_id, output_tokens)
+        """Due each time that the answer is half as long again, so that the longest costs no more than a few calls."""
+        self.progress_due = output_tokens + max(PROGRESS_EACH, output_tokens // 2)
+        if self._request_id is not None:
+            self._driver.progress(self._request_id, output_tokens)
 
     def wait_again(self, generated_tokens: int = 0) -> None:
         """The attempt has failed, and another may follow: from the beginning, or after so many tokens."""

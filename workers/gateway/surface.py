@@ -41,6 +41,7 @@ from workers.gateway.tracing.tracer import Tracer
 logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
+_HEALTH = b"/health"
 _MAX_REQUEST_ID = 128
 _RATE_HEADERS = [
     f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
@@ -149,6 +150,8 @@ class Surface:
             grant = self._authenticate(request)
             self._require_scope(client, request, grant, name)
             own_path(client, request, grant, extra_headers)
+        elif path == _HEALTH:
+            self._answer_health(client, request, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -316,6 +319,15 @@ class Surface:
         return f"{self._randomness.getrandbits(128):032x}"
 
     # -- what we answer ourselves
+
+    def _answer_health(self, client: ClientConnection, request: HttpRequest, headers: Headers) -> None:
+        """As engines say it, without a body and to anybody: some clients ask before they begin."""
+        require_method(request, "GET")
+        if self.directory is None:
+            raise errors.not_ready("it has no snapshot from the control plane")
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        client.respond(200, headers, b"")
 
     def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
         require_method(request, "GET")

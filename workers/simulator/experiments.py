@@ -20,6 +20,8 @@ from workers.simulator.workloads.registry import WORKLOADS
 from workers.simulator.workloads.requests import RecordedRequest, of_requests, of_trace
 from workers.simulator.workloads.workload import Workload, predict
 
+__all__ = ["CLAIRVOYANT", "OURS", "RECORDS", "Experiment", "RecordedRequest", "Summary", "run"]
+
 RECORDS = "usage-records"
 POLICIES = (
     OURS, "round-robin", "random", "least-outstanding", "power-of-two", "cache-aware", "prefix-aware", "prefix-load",

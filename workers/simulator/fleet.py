@@ -26,6 +26,7 @@ _RETRY_S = 5.0
 _PERIOD_S = 1.0
 # As the driver names them, with their memory.
 _GPUS = (("NVIDIA H100 80GB HBM3", 80), ("NVIDIA A100-SXM4-80GB", 80), ("NVIDIA L4", 24), ("NVIDIA H200", 141))
+_WITHOUT_NVLINK = {"NVIDIA L4"}
 
 
 class NodeAccount(Struct, frozen=True):
@@ -68,7 +69,7 @@ class SimulatedNode:
         self._accelerators = [
             AcceleratorReport(
                 index=index, kind="gpu", name=name, key=str(index), memory_total_bytes=gib * _GIB, memory_used_bytes=0,
-                foreign_bytes=0, island=0 if gib > 24 else None, numa=2 * index // gpu_count,
+                foreign_bytes=0, island=None if name in _WITHOUT_NVLINK else 0, numa=2 * index // gpu_count,
             )
             for index in range(gpu_count)
         ]  # fmt: skip

@@ -78,7 +78,7 @@ def node_labels(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
         form, lambda: label_node(actor=request.actor, node=node, labels=form.cleaned_data["labels"], now=now())
     )
     if labelled is None:
-        messages.error(request, " ".join(text for texts in form.errors.values() for text in texts))
+        messages.error(request, " ".join(str(text) for texts in form.errors.values() for text in texts))
     return redirect("console:node", node.pk)
 
 

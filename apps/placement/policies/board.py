@@ -8,7 +8,8 @@ from uuid import UUID
 from apps.placement.policies.demand import APART_BY_NODE, Assignment, Demand, Shape, Stage
 from apps.placement.policies.fleet import NodeView
 
-Signature = tuple[int, tuple[int, ...], tuple[int, ...]]
+# A number for nodes that are alike: looked up for every replica and group, where a tuple would be hashed each time.
+Signature = int
 UNKNOWN_BYTES = -1
 
 
@@ -41,8 +42,8 @@ class NodeState:
             self.users[index] += sign
             self.held[index] += sign if is_exclusive else 0
 
-    def signature(self) -> Signature:
-        """Nodes of one signature fit the same shapes at the same cost."""
+    def likeness(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Nodes of one likeness fit the same shapes at the same cost."""
         return (
             self.kind_id,
             tuple(self.free),
@@ -64,7 +65,8 @@ class Board:
         self.kinds = list({state.kind_id: state for state in self.nodes}.values())
         self.numbers = {node.node_id: number for number, node in enumerate(ordered)}
         self.alike: dict[Signature, list[int]] = {}
-        self._signatures = [state.signature() for state in self.nodes]
+        self._likenesses: dict[object, Signature] = {}
+        self._signatures = [self._signature(state) for state in self.nodes]
         for number, signature in enumerate(self._signatures):
             self.alike.setdefault(signature, []).append(number)
         self._hosts: dict[UUID, Counter[int]] = {}
@@ -102,6 +104,9 @@ class Board:
         view = self.nodes[number].view
         return Stage(node_id=view.node_id, keys=tuple(view.accelerators[index].key for index in indexes))
 
+    def signature_of(self, number: int) -> Signature:
+        return self._signatures[number]
+
     def count_beside(self, number: int, deployment_id: UUID) -> int:
         return self.nodes[number].deployments.get(deployment_id, 0)
 
@@ -135,8 +140,11 @@ class Board:
         del group[bisect_left(group, number)]
         if not group:
             del self.alike[self._signatures[number]]
-        self._signatures[number] = self.nodes[number].signature()
+        self._signatures[number] = self._signature(self.nodes[number])
         insort(self.alike.setdefault(self._signatures[number], []), number)
+
+    def _signature(self, state: NodeState) -> Signature:
+        return self._likenesses.setdefault(state.likeness(), len(self._likenesses))
 
     def _kind_of(self, node: NodeView) -> object:
         """All that decides about a fit and does not change while a plan is made."""

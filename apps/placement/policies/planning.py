@@ -6,6 +6,7 @@ Nodes that are alike are looked at once, so that a plan's time grows with the ki
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
+from uuid import UUID
 
 from apps.placement.policies.board import Board
 from apps.placement.policies.demand import SPREAD, Assignment, Demand, Plan, Shape, Stage
@@ -30,7 +31,7 @@ def make_plan(
 ) -> Plan:
     """Places what can be placed; what runs already stays where it is. `rounds` of improvement draw from `random`."""
     planner = Planner(Board(nodes, [demand.shape for demand in demands]), prices)
-    placed = {each.replica_id: planner.place(each) for each in sorted(demands, key=hardness)}
+    placed = _first_plan(planner, demands)
     if rounds and random is not None:
         placed = improved(planner, list(demands), placed, rounds=rounds, random=random)
         placed = _priced_again(nodes, demands, placed, prices)
@@ -38,6 +39,18 @@ def make_plan(
     unplaced = [demand for demand in demands if placed[demand.replica_id] is None]
     cost = sum(each.usd_per_h for each in assignments) + sum(planner.unplaced_usd(each) for each in unplaced)
     return Plan(assignments=assignments, unplaced=unplaced, cost_usd_per_h=cost)
+
+
+def _first_plan(planner: "Planner", demands: Sequence[Demand]) -> Placed:
+    """What found no place finds none later, for the board only fills up; nor does another replica like it."""
+    placed: Placed = {}
+    hopeless: set[tuple[Shape, UUID, tuple[UUID, ...]]] = set()
+    for demand in sorted(demands, key=hardness):
+        alike = demand.shape, demand.deployment_id, demand.avoids
+        placed[demand.replica_id] = None if alike in hopeless else planner.place(demand)
+        if placed[demand.replica_id] is None:
+            hopeless.add(alike)
+    return placed
 
 
 def _priced_again(nodes: Sequence[NodeView], demands: Sequence[Demand], placed: Placed, prices: Prices) -> Placed:
@@ -130,7 +143,7 @@ class Planner:
     def _better_special(self, best: Best | None, number: int, demand: Demand, base: float) -> Best | None:
         state, shape = self.board.nodes[number], demand.shape
         usd = base + own_usd(self.board, number, demand, self._prices)
-        fit = self._fits.stage(state, state.signature(), shape)
+        fit = self._fits.stage(state, self.board.signature_of(number), shape)
         if fit is not None:
             best = self._better(best, number, fit, fit.usd_per_h + usd, shape)
         for engine in state.view.sleeping:

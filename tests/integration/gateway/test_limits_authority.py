@@ -33,6 +33,7 @@ def some_ask(dice, holder, account, shape, says):
         burst=30,
         raised_amount=0,
         raised_until_ms=0,
+        is_placed=dice.random() < 0.9,
         reserved=dice.randint(0, 5),
         recent=dice.randint(0, 4),
         head=dice.choice((0, 1, 5)),

@@ -12,7 +12,9 @@ import pytest
 from tests.support.batches import sdk
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import running_gateway, snapshot_for, with_task
+from tests.support.raw_http import call
 from tests.support.scripted_engine import scripted_engine, stream, whole
+from workers.gateway import errors
 
 pytestmark = pytest.mark.integration
 
@@ -178,3 +180,15 @@ async def test_request_ids_are_where_the_sdk_looks_for_them(tmp_path):
         refusal = await error_of(through.chat.completions.create(**ASK | {"model": "gpt-none"}))
     assert answer._request_id == "mine"
     assert refusal.request_id
+
+
+async def test_clients_that_ask_for_health_before_they_begin_are_told(tmp_path):
+    async with running_gateway(tmp_path, snapshot_for(("demo-chat", 100, []))) as gateway:
+        healthy = await call(gateway.port, "GET", "/health")
+        head = await call(gateway.port, "HEAD", "/health")
+        posted = await call(gateway.port, "POST", "/health")
+        gateway.service._surface.stop_reason = errors.shutting_down()
+        stopping = await call(gateway.port, "GET", "/health")
+        gateway.service._surface.stop_reason = None
+    assert (healthy.status, healthy.body, head.status, posted.status) == (200, b"", 200, 405)
+    assert stopping.status == 503

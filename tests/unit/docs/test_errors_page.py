@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_page_lists_each_code_with_its_status():
     source = "".join(path.read_text() for path in sorted((ROOT / "workers/gateway").rglob("*.py")))
-    sent = set(re.findall(r'(?:GatewayError|_RefusedError|_refuse)\(\s*(\d{3}),\s*b?"(\w+)"', source))
+    sent = set(re.findall(r'(?:GatewayError|RefusedRequestError)\(\s*(\d{3}),\s*b?"(\w+)"', source))
     sent |= {("400", code) for code in re.findall(r'bad_request\(\s*"(\w+)"', source)} | {("413", "body_too_large")}
     listed = set(re.findall(r"^\| (\d{3}) \| `(\w+)` \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE))
     assert listed == sent

@@ -111,11 +111,12 @@ end
 local function report(account, ask)
   local is_new = not account['s:' .. holder]
   if is_new then account['s:' .. holder] = '0' end
-  if ask.sequence <= number(account, 'q:' .. holder) then return ask.sequence == 0 end
+  if ask.sequence <= number(account, 'q:' .. holder) then return false end
+  account['q:' .. holder] = text(ask.sequence)
+  if not ask.is_placed then return true end
   local spent = ask.spent - number(account, 's:' .. holder)
   if is_new and ask.shape == 'window' then spent = math.min(spent, ask.recent) end
   note_spent(account, ask, spent)
-  account['q:' .. holder] = text(ask.sequence)
   account['u:' .. holder] = text(ask.reserved)
   account['s:' .. holder] = text(math.max(ask.spent, number(account, 's:' .. holder)))
   account['r:' .. holder] = text(math.max(ask.returned, number(account, 'r:' .. holder)))
@@ -239,7 +240,7 @@ end
 
 local NAMES = {
   'account', 'shape', 'marker', 'keep_ms', 'revision', 'amount', 'burst', 'raised_amount', 'raised_until_ms',
-  'sequence', 'granted', 'spent', 'returned', 'reserved', 'recent', 'head', 'need', 'extra',
+  'sequence', 'is_placed', 'granted', 'spent', 'returned', 'reserved', 'recent', 'head', 'need', 'extra',
 }
 local answers = {}
 for number_of, packed in ipairs(cmsgpack.unpack(ARGV[5])) do

@@ -27,8 +27,9 @@ State = Literal["ready", "warming", "uncounted"]
 
 
 class Ask(Struct, array_like=True, frozen=True, kw_only=True):
-    """`sequence` 0 asks how the holder stands, and reports nothing. `marker` must be set for use to be known ("": is).
+    """With `is_placed` False it asks how the holder stands, and reports nothing.
 
+    `marker` must be set for use before to be known; that of "" is.
     `head` is what the request that waits longest needs, `need` what all that wait lack, `extra` what is welcome beside.
     `recent` of `spent` was spent in the last 60 s. A higher `revision` brings the rule that holds from now on.
     """
@@ -43,6 +44,7 @@ class Ask(Struct, array_like=True, frozen=True, kw_only=True):
     raised_amount: int
     raised_until_ms: int
     sequence: int = 0
+    is_placed: bool = True
     granted: int = 0
     spent: int = 0
     returned: int = 0
@@ -117,14 +119,17 @@ class _Account(Struct):
         return self.holders[holder].reserved if holder in self.holders else 0
 
     def report(self, holder: str, ask: Ask, now_ms: int) -> bool:
-        """False of what is old or only asks; then nothing is granted for what it says."""
+        """False of what is old: then nothing is granted for what it says."""
         is_new = holder not in self.holders
         held = self.holders.setdefault(holder, Held())
         if ask.sequence <= held.sequence:
-            return ask.sequence == 0
+            return False
+        held.sequence = ask.sequence
+        if not ask.is_placed:
+            return True
         spent = ask.spent - held.spent
         self._note_spent(min(spent, ask.recent) if is_new and ask.shape == "window" else spent, now_ms)
-        held.sequence, held.reserved = ask.sequence, ask.reserved
+        held.reserved = ask.reserved
         held.spent, held.returned = max(ask.spent, held.spent), max(ask.returned, held.returned)
         held.granted = max(held.granted, ask.granted)
         return True

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from tests.support.specs import replica_spec
+from workers.contracts.cache import find_cache
 from workers.engines.environments.locate import MARKER, environment_path
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF, VLLM_CPU, VLLM_GPU
 from workers.engines.interface import EngineNotInstalledError, SpecRefusedError
 from workers.engines.registry import build_adapters, choose_engine, get_adapter
-from workers.engines.site import Site, find_cache
+from workers.engines.site import Site
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from workers.gateway.errors import GatewayError
 
 pytestmark = pytest.mark.unit
 
-NOBODY = frozenset()
+NOBODY: frozenset[str] = frozenset()
 
 
 def body(*parts, **fields):

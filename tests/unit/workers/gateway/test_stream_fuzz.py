@@ -1,6 +1,7 @@
 """Streams cut anywhere, with anything in them: the quick way through a filter does what the slow one does."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,7 +35,7 @@ def event(index, delta, finish, counted):
 TEXTS = st.text(max_size=8) | st.sampled_from(
     ['"', "\\", '\\"', '"},"logprobs":null', "\n\n", "data: {", '"finish_reason":"stop"', ',"usage":{', "é", "😀"]
 )
-DELTAS = (
+DELTAS: st.SearchStrategy[dict[str, Any]] = (
     TEXTS.map(lambda text: {"content": text})
     | st.just({"role": "assistant", "content": ""})
     | st.just({})

@@ -62,7 +62,7 @@ def test_opentelemetrys_own_variables_are_read():
 
 @pytest.mark.parametrize("ratio", ["2", "-1", "much", "nan"])
 def test_a_ratio_that_is_none_is_refused_at_the_start(ratio):
-    with pytest.raises(ValueError, match="SAMPLER_ARG|convert"):
+    with pytest.raises(ValueError, match=r"SAMPLER_ARG|convert"):
         config_from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_SAMPLER_ARG": ratio})
 
 
