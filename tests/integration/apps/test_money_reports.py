@@ -266,7 +266,7 @@ def node(db, valkey):
     """Two accelerators, of which an hour costs two dollars each."""
     node = make_node(last_seen_at=NOW)
     for index in range(2):
-        Accelerator.objects.create(node=node, index=index, kind="gpu", name="NVIDIA H100 80GB HBM3")
+        Accelerator.objects.create(node=node, index=index, key=f"gpu{index}", kind="gpu", name="NVIDIA H100 80GB HBM3")
     price = {"ownership": "owned", "effective_from": NOW - 60 * DAY, "now": NOW, "source": "a contract"}
     set_accelerator_price(actor=SYSTEM, accelerator_name="h100", hour_pico_usd=2 * 10**12, **price)
     set_accelerator_price(actor=SYSTEM, accelerator_name="", hour_pico_usd=9 * 10**12, **price)
