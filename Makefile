@@ -1,6 +1,6 @@
 # Everything a person types. Variables are given after the target: make up ENGINE=fake TOKENYARD_WEB_PORT=8100
 .DEFAULT_GOAL := help
-.PHONY: help up agent status logs down reset test test-engine check format lock base dev
+.PHONY: help up agent status logs down reset test test-engine check format lock base dev compiled
 MAKEFLAGS += --no-print-directory
 export PYTHONUTF8 := 1
 
@@ -14,7 +14,7 @@ help: ## what can be typed
 	@echo "  Variables   ENGINE=auto|vllm|llamacpp|fake  DETACH=1  YES=1  TOKENYARD_VAR=./var  TOKENYARD_WEB_PORT=8000"
 	@echo "              TOKENYARD_GATEWAY_PORT=8080  TOKENYARD_GATEWAY_ADMIN_PORT=8081  TOKENYARD_ENGINE_PORT_BASE=9000"
 
-up: base ## start everything and print where it is (DETACH=1 returns when ready)
+up: base compiled ## start everything and print where it is (DETACH=1 returns when ready)
 	@$(PY) -m deploy.local up $(if $(call is_set,$(DETACH)),--detach)
 
 agent: base ## make this machine a node (JOIN=… as the console prints it, NAME=, DIR=, GATEWAY_URL=)
@@ -33,7 +33,7 @@ down: base ## stop everything
 reset: base ## stop everything and delete its data (YES=1 does not ask)
 	@$(PY) -m deploy.local reset $(if $(call is_set,$(YES)),--yes)
 
-test: dev ## unit, integration, one real model, one browser journey
+test: dev compiled ## unit, integration, one real model, one browser journey
 	@$(PY) -m pytest tests/unit tests/integration $(wildcard tests/replay tests/model tests/e2e) --durations=10
 
 test-engine: dev ## the gateway against real vLLM on the CPU (first time: a download of about 800 MB)
@@ -50,6 +50,10 @@ lock: dev ## resolve requirements/*.in again
 
 base:
 	@$(BOOTSTRAP) base
+
+# Without a C compiler everything runs interpreted.
+compiled:
+	@$(PY) -m workers.compiled || true
 
 dev:
 	@$(BOOTSTRAP) dev

@@ -218,3 +218,37 @@ class RotateForm(forms.Form):
         initial=str(DAY_S),
         label="The old key works on for",
     )
+
+
+class DeployForm(forms.Form):
+    """`wanted` is what the domain calls it: what was left empty is not asked for."""
+
+    name = forms.SlugField(max_length=63, required=False, help_text="What the deployment is called.")
+    replica_count = forms.IntegerField(label="Replicas", min_value=1, max_value=64, initial=1)
+    max_running_requests = forms.IntegerField(label="Requests at once", min_value=1, initial=64)
+    on = forms.ChoiceField(label="Runs on", choices=[(each, each) for each in ("auto", "gpu", "mig", "cpu")])
+    tensor_parallel = forms.IntegerField(label="Tensor parallel", min_value=1, required=False)
+    memory_share = forms.FloatField(
+        label="Share of each GPU", min_value=0.01, max_value=1, required=False, help_text="Empty: GPUs of its own."
+    )
+    gpu_models = forms.CharField(label="GPU models", required=False, help_text="H100, H200; empty allows all.")
+    strategy = forms.ChoiceField(label="Replicas", choices=[("spread", "spread over nodes"), ("pack", "pack tightly")])
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        found = self.cleaned_data
+        asked = {name: found[name] for name in ("on", "tensor_parallel", "memory_share", "strategy") if found.get(name)}
+        models = [each.strip() for each in found.get("gpu_models", "").split(",") if each.strip()]
+        return {
+            "replica_count": found["replica_count"],
+            "max_running_requests": found["max_running_requests"],
+            "requirements": asked | ({"gpu_models": models} if models else {}),
+        }
+
+
+class LabelsForm(forms.Form):
+    labels = forms.CharField(required=False, help_text="name=value, separated by spaces.")
+
+    def clean_labels(self) -> dict[str, str]:
+        pairs = [pair.partition("=") for pair in self.cleaned_data["labels"].split()]
+        return {name: value for name, _, value in pairs}

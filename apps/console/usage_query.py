@@ -21,6 +21,9 @@ class UsageQuery:
     user_id: UUID | None
     key_id: UUID | None
     public_model: str
+    version_id: UUID | None = None
+    end_user: str = ""
+    workflow_id: str = ""
 
     def scope(self, actor: Actor, period: Period | None = None) -> UsageScope:
         chosen = period or self.period
@@ -32,6 +35,9 @@ class UsageQuery:
             user_id=self.user_id,
             key_id=self.key_id,
             public_model=self.public_model,
+            version_id=self.version_id,
+            end_user=self.end_user,
+            workflow_id=self.workflow_id,
         )
 
     def as_api_query(self, **more: str) -> str:
@@ -44,6 +50,9 @@ class UsageQuery:
             "user": self.user_id,
             "key": self.key_id,
             "model": self.public_model,
+            "version": self.version_id,
+            "end_user": self.end_user,
+            "workflow": self.workflow_id,
             **more,
         }
         return urlencode({name: value for name, value in asked.items() if value})
@@ -58,6 +67,9 @@ def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
         user_id=read_id(params, "user"),
         key_id=read_id(params, "key"),
         public_model=read_text(params, "model"),
+        version_id=read_id(params, "version"),
+        end_user=read_text(params, "end_user"),
+        workflow_id=read_text(params, "workflow"),
     )
 
 

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from apps.common.parsing import parsed
 from apps.quotas import selectors, serializers, services
-from apps.tenants.access import ActorView, OperatorView
+from apps.tenants.access import WRITES, ActorView, OperatorView
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import may_manage_tenant
 from apps.tenants.selectors import get_tenant, list_children, list_tenants
@@ -30,6 +30,7 @@ class TenantsView(ActorView):
 
 class TenantView(ActorView):
     rules = {"GET": Permission.SEE_TENANT, "DELETE": Permission.MANAGE_TENANT}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.TenantSerializer)
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002

@@ -16,11 +16,19 @@ from apps.common.actors import Actor
 from apps.common.errors import NotAllowedError
 from apps.common.pagination import NewestFirst
 from apps.common.rows import see_rows_of
+from apps.common.sessions import is_fresh
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import ServiceToken, User
 from apps.tenants.selectors import actor_of
 
 ANY_METHOD = "*"
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class ConfirmFirstError(NotAllowedError):
+    code = "confirm_first"
+
+
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -31,16 +39,22 @@ def with_rule(view: View, permission: Permission) -> View:
 
 
 class ActorView(APIView):
-    """`rules` says by method which permission it takes; a method without one is refused to everybody."""
+    """`rules` says by method which permission it takes; a method without one is refused to everybody.
+
+    A `dangerous` method asks a browser's session to have been confirmed of late; a token needs no confirming.
+    """
 
     pagination_class: type[NewestFirst] = NewestFirst
     rules: ClassVar[Mapping[str, Permission]] = {}
+    dangerous: ClassVar[frozenset[str]] = frozenset()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         see_rows_of(self.actor)
         if request.method != "OPTIONS" and hasattr(self, (request.method or "").lower()):
             self.require(may_somewhere(self.actor, self._permission_for(request.method or "")))
+            if request.method in self.dangerous and request.auth is None and not is_fresh(request.session, self.now):
+                raise ConfirmFirstError("show your password again at /account/confirm/, or use a service token")
 
     @cached_property
     def actor(self) -> Actor:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pynvml
 from msgspec import Struct
 
+from workers.contracts.cache import find_cache
+
 
 class Site(Struct, frozen=True, kw_only=True):
     """`cache` holds environments and models, shared by all clones of this user.
@@ -25,15 +27,6 @@ def find_site(environ: Mapping[str, str]) -> Site:
     return Site(
         cache=find_cache(environ), gpu_count=len(names), python=sys.executable, gpu_name=names[0] if names else ""
     )
-
-
-def find_cache(environ: Mapping[str, str]) -> Path:
-    """TOKENYARD_CACHE, or tokenyard under XDG_CACHE_HOME, or under ~/.cache."""
-    chosen = environ.get("TOKENYARD_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "tokenyard"
 
 
 def list_gpu_names() -> list[str]:

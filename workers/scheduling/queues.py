@@ -79,7 +79,7 @@ class Queues:
             self._note_hopeless(ticket)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives and pool.cannot_make(ticket, now):
-            commands += self._degrade(ticket, now)
+            commands += self._degrade(ticket, now) or []
         if ticket.endpoint is not None:
             return commands
         if self.queued.exceeds_of_tenant(request):
@@ -123,8 +123,10 @@ class Queues:
         self.pools[ticket.version_id].withdraw(ticket)
         self.queued.remove(ticket.request)
 
-    def _degrade(self, ticket: Ticket, now: float) -> list[Command]:
-        """To the first of its alternatives that has room now; nothing when none has."""
+    def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
+        """To the first of its alternatives that has room now; None when it stays. An answer begun is not changed."""
+        if ticket.generated_tokens:
+            return None
         for version_id in ticket.request.alternatives:
             other = self.pools.get(version_id)
             if other is None or version_id == ticket.version_id or not other.has_room(now):
@@ -136,7 +138,7 @@ class Queues:
                 return [_dispatch(ticket, endpoint)]
             self.queued.add(ticket.request)
             return self.fill(other, now)
-        return []
+        return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
@@ -151,7 +153,7 @@ class Queues:
         """Of a waiting ticket: an alternative before an error."""
         if ticket.request.alternatives and not reason and ticket.version_id == ticket.request.version_id:
             commands = self._degrade(ticket, now)
-            if commands:
+            if commands is not None:
                 return commands
         waited_as = ticket.state
         self.dequeue(ticket)

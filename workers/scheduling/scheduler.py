@@ -24,8 +24,12 @@ class Scheduler:
     `request_failed` without another attempt.
     """
 
-    def __init__(self, config: SchedulerConfig, tuning: Tuning | None = None) -> None:
+    def __init__(
+        self, config: SchedulerConfig, tuning: Tuning | None = None, usual_spec: EndpointSpec = DEFAULT_SPEC
+    ) -> None:
+        """`usual_spec` is that of an endpoint that comes without one."""
         self._config = config
+        self._usual_spec = usual_spec
         self._queues = Queues(config, tuning or Tuning())
         self._recovery = Recovery(config)
         self._endpoints: dict[str, EndpointModel] = {}
@@ -138,7 +142,7 @@ class Scheduler:
         if endpoint is None:
             endpoint = self._endpoints[endpoint_id] = EndpointModel(
                 endpoint_id, version_id, pool.fleet.free_number(), max_running,
-                spec=spec or DEFAULT_SPEC, breaker=self._recovery.breaker_of(endpoint_id),
+                spec=spec or self._usual_spec, breaker=self._recovery.breaker_of(endpoint_id),
             )  # fmt: skip
             endpoint.set_warmth(warmth, ready_in_s, now)
             endpoint.is_draining = is_draining

@@ -4,7 +4,7 @@ from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from workers.scheduling.interface import Request
 
@@ -51,7 +51,7 @@ class Ticket(Struct, eq=False):
     has_limit: bool = False
     slot: int = 0
     hit_tokens: int = 0
-    hits: dict[int, int] = field(default_factory=dict)
+    hits: dict[int, int] = {}
     endpoint: "EndpointModel | None" = None
     failed_on: "EndpointModel | None" = None
     attempts: int = 0

@@ -5,6 +5,7 @@ experiment in a process of its own.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -106,7 +107,7 @@ def run(experiment: Experiment, report: Report, folder: Path | None = None) -> I
         report(done, f"{policy}: {experiment.replicas} replicas")
         summary = _play(lab, experiment, policy, experiment.replicas)
         if experiment.in_slo_wanted > 0:
-            needed = _replicas_needed(lab, experiment, policy, lambda text, done=done: report(done, text), summary)
+            needed = _replicas_needed(lab, experiment, policy, partial(report, done), summary)
             summary = structs.replace(summary, replicas_needed=needed)
         yield summary
     report(1.0, "done")

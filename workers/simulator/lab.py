@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.scheduling.endpoint import EndpointSpec
-from workers.scheduling.interface import Command, Core, SchedulerConfig
+from workers.scheduling.endpoint_spec import EndpointSpec
+from workers.scheduling.interface import Core, SchedulerConfig
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.peers.registry import build_peer
 from workers.scheduling.peers.router import Router
@@ -103,30 +103,7 @@ class Lab:
         """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""
         settings = dict(setting.split(":") for setting in policy.split("/")[1:])
         tuning = msgspec.convert(settings, type=Tuning, strict=False)
-        return Ours(SchedulerConfig(max_queued_requests=1_000_000), tuning, spec)
-
-
-class Ours(Scheduler):
-    """Knows the engines' costs as well as a gateway would."""
-
-    def __init__(self, config: SchedulerConfig, tuning: Tuning, spec: EndpointSpec) -> None:
-        super().__init__(config, tuning)
-        self._spec = spec
-
-    def endpoint_updated(
-        self,
-        endpoint_id: str,
-        version_id: str,
-        max_running: int,
-        now: float,
-        *,
-        is_draining: bool,
-        spec: EndpointSpec | None = None,
-    ) -> list[Command]:
-        del spec
-        return super().endpoint_updated(
-            endpoint_id, version_id, max_running, now, is_draining=is_draining, spec=self._spec
-        )
+        return Scheduler(SchedulerConfig(max_queued_requests=1_000_000), tuning, usual_spec=spec)
 
 
 def noisy(cost: StepCost, rng: Random) -> StepCost:

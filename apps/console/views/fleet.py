@@ -12,11 +12,13 @@ from django.views.decorators.http import require_POST
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
+from apps.console.policies.gpu_map import map_of
 from apps.console.rendering import render_page
 from apps.console.selectors.live import read_frame
-from apps.deployments.selectors import list_replicas
+from apps.deployments.selectors import list_deployments, list_replicas
 from apps.fleet.selectors import get_node, list_nodes
 from apps.fleet.services.nodes import set_cordon
+from apps.placement.services.views import list_node_views
 
 
 @page(operators)
@@ -25,6 +27,7 @@ def fleet(request: ConsoleRequest) -> HttpResponseBase:
     context = {
         "frame": read_frame(now_s=time.time()),
         "links": page_links(),
+        "map": map_of(list_node_views(), {each.pk: each.name for each in list_deployments()}),
         "nodes": nodes,
         "accelerators": [accelerator for node in nodes for accelerator in node.accelerators.all()],
     }

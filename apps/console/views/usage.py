@@ -11,12 +11,21 @@ from apps.console.policies.columns import Chart, stack_by_day
 from apps.console.policies.periods import COMMON_ZONES, LABELS
 from apps.console.rendering import render_page
 from apps.console.usage_query import UsageQuery, read_usage_query
+from apps.registry.selectors import name_versions
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys, name_users
 from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
 
-GROUP_LABELS = {"model": "Model", "version": "Version", "user": "User", "key": "Key", "day": "Day"}
+GROUP_LABELS = {
+    "model": "Model",
+    "version": "Version",
+    "user": "User",
+    "key": "Key",
+    "end_user": "End user",
+    "workflow": "Workflow",
+    "day": "Day",
+}
 ALL_GROUP_LABELS = {"tenant": "Tenant", **GROUP_LABELS}
 SORTS = {
     "request_count": "Requests",
@@ -110,6 +119,11 @@ def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
         )
     if query.key_id:
         shown.append({"param": "key", "label": f"key {name_keys({query.key_id}).get(query.key_id, query.key_id)}"})
-    if query.public_model:
-        shown.append({"param": "model", "label": f"model {query.public_model}"})
+    for param, text in (("model", query.public_model), ("end_user", query.end_user), ("workflow", query.workflow_id)):
+        if text:
+            shown.append({"param": param, "label": f"{param.replace('_', ' ')} {text}"})
+    if query.version_id:
+        shown.append(
+            {"param": "version", "label": f"version {name_versions({query.version_id}).get(query.version_id, '')}"}
+        )
     return shown

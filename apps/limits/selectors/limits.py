@@ -13,9 +13,10 @@ from apps.tenants.selectors import get_tenant, list_tenants
 
 
 def list_limits(*, actor: Actor, tenant_id: UUID) -> QuerySet[Limit]:
-    """Those that hold for the tenant: its own, those of the tenants above it as a whole, and the defaults."""
+    """Those that hold for the tenant: its own, the defaults, and of tenants above it that the actor may see, too."""
     tenant = get_tenant(actor=actor, tenant_id=tenant_id)
-    above = Q(tenant_id__in=ancestors_of(tenant), scope="tenant")
+    seen = list_tenants(actor=actor).filter(pk__in=ancestors_of(tenant)).order_by()
+    above = Q(tenant__in=seen.values("pk"), scope="tenant")
     return Limit.objects.filter(Q(tenant=tenant) | Q(tenant=None) | above).select_related("tenant")
 
 

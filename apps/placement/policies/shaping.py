@@ -38,7 +38,7 @@ def shape_of(
     memory_bytes: Callable[[Widths], int | None],
 ) -> Shape:
     """`memory_bytes` says what is needed on each of so many GPUs, None when nobody knows."""
-    on = requirements.on
+    on: str = requirements.on
     if on == "auto":
         on = GPU if engine in _GPU_ENGINES and has_gpus else CPU
     common: dict[str, Any] = {

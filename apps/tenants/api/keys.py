@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from apps.common.parsing import parsed
 from apps.tenants import policies, selectors, serializers, services
-from apps.tenants.access import ActorView
+from apps.tenants.access import WRITES, ActorView
 from apps.tenants.matrix import Permission
 
 
@@ -88,6 +88,7 @@ class ServiceTokensView(ActorView):
     """The actor's own tokens; nobody sees another's."""
 
     rules = {"*": Permission.SIGNED_IN}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.ServiceTokenSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from apps.common.parsing import parsed
 from apps.tenants import policies, selectors, serializers, services
-from apps.tenants.access import ActorView
+from apps.tenants.access import WRITES, ActorView
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Membership
 
@@ -36,6 +36,7 @@ class MembersView(ActorView):
 
 class MemberView(ActorView):
     rules = {"*": Permission.MANAGE_MEMBERS}
+    dangerous = WRITES
 
     @extend_schema(request=serializers.RoleSerializer, responses=serializers.MemberSerializer)
     def patch(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:
@@ -57,6 +58,7 @@ class ServiceAccountsView(ActorView):
     """Programs that are members of a tenant; their role is changed and seen like any member's."""
 
     rules = {"*": Permission.MANAGE_TENANT}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.MemberSerializer(many=True))
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
@@ -75,6 +77,7 @@ class ServiceAccountsView(ActorView):
 
 class ServiceAccountView(ActorView):
     rules = {"*": Permission.MANAGE_TENANT}
+    dangerous = WRITES
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:  # noqa: ARG002
@@ -86,6 +89,7 @@ class ServiceAccountView(ActorView):
 
 class ServiceAccountTokensView(ActorView):
     rules = {"*": Permission.MANAGE_TENANT}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.ServiceTokenSerializer(many=True))
     def get(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:  # noqa: ARG002
@@ -109,6 +113,7 @@ class ServiceAccountTokensView(ActorView):
 
 class InvitationsView(ActorView):
     rules = {"*": Permission.MANAGE_MEMBERS}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.InvitationSerializer(many=True))
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002

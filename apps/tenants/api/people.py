@@ -6,12 +6,13 @@ from rest_framework.response import Response
 
 from apps.common.parsing import parsed
 from apps.tenants import selectors, serializers, services
-from apps.tenants.access import ActorView
+from apps.tenants.access import WRITES, ActorView
 from apps.tenants.matrix import Permission
 
 
 class UsersView(ActorView):
     rules = {"*": Permission.MANAGE_USERS}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.UserSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
@@ -28,6 +29,7 @@ class UserView(ActorView):
     """What is left out of a change stays as it is."""
 
     rules = {"*": Permission.MANAGE_USERS}
+    dangerous = WRITES
 
     @extend_schema(responses=serializers.UserSerializer)
     def get(self, request: Request, user_id: UUID) -> Response:  # noqa: ARG002

@@ -15,7 +15,7 @@ from apps.identity.models import RecoveryCode, SecondFactor, SignInSession
 from apps.identity.services.second_factor import begin_enrolment, confirm_enrolment
 from apps.tenants.models import Invitation, Membership, User
 from apps.tenants.selectors import actor_of
-from apps.tenants.services import change_role, invite
+from apps.tenants.services import change_role, create_service_token, invite
 from tests.factories.domain import PASSWORD
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -285,6 +285,19 @@ def test_a_dangerous_act_asks_again_after_a_while(people, clock):
     assert browser.post(path, new).status_code == 302
     assert browser.post("/account/confirm/", {"password": PASSWORD, "next": "/"})["Location"] == "/"
     assert browser.post(path, new).status_code == 200
+
+
+def test_a_dangerous_call_from_a_browser_asks_again_and_one_with_a_token_does_not(people, clock):
+    browser = Client()
+    sign_in(browser)
+    path, new = f"/api/v1/tenants/{people.tenant.pk}/invitations/", {"email": "guest@example.org", "role": "viewer"}
+    _, token = create_service_token(actor=actor_of(people.owner), owner=people.owner, name="ci", now=START)
+    clock.shift(1000)
+    assert browser.get(path).status_code == 200
+    refused = browser.post(path, new, content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "confirm_first")
+    bearer = {"Authorization": f"Bearer {token}"}
+    assert Client().post(path, new, content_type="application/json", headers=bearer).status_code == 201
 
 
 # -- letters

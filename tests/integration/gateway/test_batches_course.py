@@ -125,3 +125,14 @@ async def test_items_keep_their_order_whatever_they_hold(node):
     batch, output, _ = await course(node, hand_in(node, items=3, content=content))
     assert [one["custom_id"] for one in output] == ["ünï", "b", "c"]
     assert batch.counts.total == 3
+
+
+async def test_one_gateway_of_several_runs_batches_and_the_next_goes_on(node):
+    first, second = Store(node.directory), Store(node.directory)
+    assert first.may_run()
+    assert first.may_run()
+    assert not second.may_run()
+    first.leave_running()
+    assert second.may_run()
+    first.close()
+    second.close()

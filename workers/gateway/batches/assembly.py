@@ -1,6 +1,7 @@
 """The parts of Files and Batch, put together for a gateway."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from workers.gateway.connections import Connections
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
+
+STOP_TIMEOUT_S = 5.0
 
 
 class Batches:
@@ -61,10 +64,12 @@ class Batches:
         self._runner.wake()
 
     async def stop(self) -> None:
-        """All that was answered is kept and recorded."""
+        """All that was answered is kept and recorded. The gateway has ended what was under way."""
         self.begin_stop()
         if self._running is not None:
-            await self._running
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await self._running
         await self._store.close()
 
 

@@ -37,7 +37,6 @@ LOOK_EVERY_S = 1.0
 LOOK_WHEN_BUSY_S = 0.1
 LOADED_AT_ONCE = 64
 CLOSING_GRACE_S = 60.0
-STOP_TIMEOUT_S = 5.0
 RECORDS_AT_ONCE = 1000
 CLEAN_EVERY_S = 60.0
 
@@ -264,10 +263,11 @@ class Runner:
                 self.wake()
 
     async def _wind_up(self) -> None:
-        """The gateway has ended the requests that were under way, or is about to."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_TIMEOUT_S)
+        """What runs may end for as long as the gateway lets it; then another process may go on."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         await self._keep_answers()
         await self._write_records()
         await asyncio.sleep(0)  # the end of the turn, in which they are written
         await self._write_records()
+        await self._store.call(Store.leave_running)

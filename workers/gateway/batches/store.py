@@ -61,12 +61,15 @@ class Store:
         self._lock.close()
 
     def may_run(self) -> bool:
-        """Whether this process is the one that runs batches, from now on until it ends."""
+        """Whether this process is the one that runs batches, from now on until it leaves that or ends."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
+
+    def leave_running(self) -> None:
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def path_of(self, file_id: str) -> Path:
         return self._contents / file_id

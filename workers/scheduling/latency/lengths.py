@@ -40,7 +40,7 @@ class Regression:
         self._solve()
 
     def expect(self, predicted: float) -> float:
-        return self._base * (max(1.0, predicted)) ** self._slope
+        return float(self._base * max(1.0, predicted) ** self._slope)
 
     def log_deviation(self) -> float:
         mean_y = self._y / self._pairs

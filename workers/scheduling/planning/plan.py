@@ -119,11 +119,10 @@ class Plan:
         return back
 
     def given_up(self, now: float) -> list[Ticket]:
-        """Late tickets that have waited long enough while more came than can be done."""
+        """Late tickets that have waited long enough while more came than can be done; they must be withdrawn now."""
         gone: list[Ticket] = []
         while self.is_overloaded and (ticket := self._late.first()) is not None and ticket.give_up_at <= now:
             self._late.pop()
-            ticket.state = State.GONE
             gone.append(ticket)
         return gone
 

@@ -93,3 +93,14 @@ def _request(number, now):
         request_id=number, version_id="v1", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=now,
         alternatives=("v2",),
     )  # fmt: skip
+
+
+def test_an_answer_that_has_begun_is_never_continued_by_another_version():
+    bench = a_bench(patience_s=5.0)
+    number = arrive(bench)
+    bench.first_token(number)
+    bench.note(bench.scheduler.drain_started("large", bench.now))
+    bench.fail(number, generated_tokens=5)
+    bench.after(6.0, step=1.0)
+    assert bench.sent[number] == "large"
+    assert bench.rejects[number].code == "no_endpoint"

@@ -1,0 +1,116 @@
+"""The finance pages: a change is shown before it is made, figures are those of REST, and every step is audited."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from apps.audit.models import AuditEntry
+from apps.usage.models import Budget, PriceEntry, Rerating, TenantDiscount, UsageRecord
+from apps.usage.services.rerating import run_reratings
+from tests.factories.domain import NOW
+
+pytestmark = pytest.mark.integration
+
+PRICE = {
+    "input_usd": "0.15",
+    "cached_input_usd": "0.075",
+    "output_usd": "0.60",
+    "request_usd": "0.001",
+    "batch_discount_percent": "50",
+    "effective_from": "2026-11-01 00:00",
+}
+
+
+def test_a_price_is_shown_before_it_is_in_the_book_and_is_exact(yard, open_as):
+    finance, model = open_as("finance"), yard.deployment.version.model
+    form = PRICE | {"model": str(model.pk)}
+    shown = finance.post("/prices/new/", form)
+    assert "What this will do" in shown.content.decode()
+    assert PriceEntry.objects.count() == 0
+    assert finance.post("/prices/new/", form | {"confirmed": "1"}).status_code == 302
+    line = PriceEntry.objects.get()
+    assert (line.input_pico_usd, line.cached_input_pico_usd, line.output_pico_usd) == (150_000, 75_000, 600_000)
+    assert (line.request_pico_usd, line.batch_discount_bp, line.model) == (10**9, 5000, model)
+    assert AuditEntry.objects.filter(action="price.set", actor_name="money").count() == 1
+
+
+@pytest.mark.parametrize(
+    "fault", [{"input_usd": "-1"}, {"input_usd": "NaN"}, {"cached_input_usd": "9"}, {"model": "x"}, {}]
+)
+def test_a_price_that_makes_no_sense_is_refused_beside_its_field(yard, open_as, fault):
+    form = PRICE | {"model": str(yard.deployment.version.model.pk)} | fault | {"confirmed": "1"}
+    if not fault:
+        form.pop("model")
+    answer = open_as("finance").post("/prices/new/", form)
+    assert answer.status_code == 200
+    assert 'role="alert"' in answer.content.decode()
+    assert PriceEntry.objects.count() == 0
+
+
+def test_a_discount_is_typed_in_per_cent(yard, open_as):
+    form = {"tenant": str(yard.people.tenant.pk), "percent": "12.5", "confirmed": "1"}
+    assert open_as("finance").post("/prices/discount/", form).status_code == 302
+    assert TenantDiscount.objects.get().discount_bp == 1250
+
+
+def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
+    finance = open_as("finance")
+    finance.post("/prices/new/", PRICE | {"version": str(yard.deployment.version.pk), "confirmed": "1"})
+    start = {
+        "start": (NOW - timedelta(days=2)).strftime("%Y-%m-%d %H:%M"),
+        "end": "2026-11-30 00:00",
+        "reason": "late contract",
+    }
+    place = finance.post("/reratings/", start)["Location"]
+    assert "It is at work" in finance.get(place).content.decode()
+    run_reratings(now=NOW)
+    page = finance.get(place).content.decode()
+    assert "What it would change" in page
+    assert "gold" in page
+    assert finance.post(place + "apply/").status_code == 302
+    run_reratings(now=NOW)
+    assert "What it changed" in finance.get(place).content.decode()
+    row = Rerating.objects.order_by("-number").first()
+    assert UsageRecord.objects.get().cost_usd == Decimal(8 * 150_000 + 4 * 75_000 + 7 * 600_000 + 10**9) / 10**12
+    assert row.state == "applied"
+
+
+def test_a_budget_is_made_by_the_tenants_admin_for_its_own_tenant_only(yard, open_as):
+    form = {
+        "name": "ours",
+        "amount_usd": "5",
+        "zone": "UTC",
+        "thresholds": "50, 100",
+        "webhook_url": "https://example.com/x",
+    }
+    owner = open_as("owner")
+    assert owner.post("/budgets/new/", form | {"tenant": str(yard.people.other.pk)}).status_code == 200
+    assert not Budget.objects.filter(name="ours").exists()
+    made = owner.post("/budgets/new/", form | {"tenant": str(yard.people.tenant.pk)}).content.decode()
+    assert "shown now and never again" in made
+    assert Budget.objects.get(name="ours").tenant == yard.people.tenant
+    assert owner.post("/budgets/new/", form | {"thresholds": "x"}).status_code == 200
+
+
+def test_what_is_unpriced_is_shown_as_unknown_and_not_as_free(yard, open_as):
+    page = open_as("finance").get(f"/requests/{yard.record.record_id}/").content.decode()
+    assert "waits for a price" in page
+    assert "$0.00" not in page
+
+
+@pytest.mark.parametrize("query", ["month=2026-13", "month=x", "tenant=1", "tz=Mars"])
+def test_a_statement_of_no_month_is_refused_in_words(yard, open_as, query):
+    answer = open_as("finance").get(f"/statements/?{query}")
+    assert answer.status_code == 400
+    assert "makes no sense" in answer.content.decode()
+
+
+def test_a_row_of_the_usage_page_leads_to_its_records_by_every_group(yard, open_as):
+    finance = open_as("finance")
+    for group in ("version", "end_user", "workflow", "hour"):
+        assert finance.get(f"/usage/?by={group}&first=2026-11-29&last=2026-11-29").status_code == 200
+    other = "00000000-0000-7000-8000-000000000000"
+    dates = "first=2026-11-29&last=2026-11-29"
+    assert str(yard.record.record_id) in finance.get(f"/requests/?{dates}").content.decode()
+    assert str(yard.record.record_id) not in finance.get(f"/requests/?{dates}&version={other}").content.decode()

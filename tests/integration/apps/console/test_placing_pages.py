@@ -1,0 +1,120 @@
+"""A plan is seen before it is made; machines come and go by the console."""
+
+import pytest
+
+from apps.deployments.models import Deployment, Replica
+from apps.fleet.models import JoinToken, Node
+from apps.fleet.services.nodes import record_accelerators
+from apps.placement.services.loop import reconcile
+from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
+from tests.support import model_configs as configs
+from workers.agent.accelerators import Accelerators
+from workers.agent.described_gpus import DescribedGPUs, read_machine
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+
+
+@pytest.fixture
+def people():
+    return make_people()
+
+
+@pytest.fixture
+def operator(client, people):
+    client.force_login(people.operator)
+    return client
+
+
+@pytest.fixture
+def machine():
+    node = make_node("g1", inventory={"engines": ["vllm"]})
+    record_accelerators(node_id=node.pk, reports=Accelerators(DescribedGPUs(read_machine("2xL4"))).sample())
+    return node
+
+
+def version():
+    return make_version(engine="vllm", source="meta-llama/Meta-Llama-3-8B", config=configs.LLAMA3_8B)
+
+
+def text(response):
+    return response.content.decode()
+
+
+def test_a_version_shows_its_memory_and_its_plan(operator, machine):
+    shown = text(operator.get(f"/models/versions/{version().pk}/"))
+    assert "reckoned from its config" in shown
+    assert "g1" in shown
+    assert "On L4" in shown
+
+
+def test_what_does_not_fit_shows_why_and_what_would_help(operator, machine):
+    shown = text(
+        operator.get(f"/models/versions/{version().pk}/?replica_count=3&max_running_requests=64&on=gpu&strategy=spread")
+    )
+    assert "1 without a place" in shown
+    assert "is held by a replica that does not share it" in shown
+    assert "share GPUs with other replicas" not in shown
+
+
+def test_a_plan_that_makes_no_sense_is_answered_beside_its_field(operator, machine):
+    shown = operator.get(
+        f"/models/versions/{version().pk}/?replica_count=0&max_running_requests=64&on=gpu&strategy=spread"
+    )
+    assert shown.status_code == 200
+    assert "field-error" in text(shown)
+
+
+def test_what_was_planned_is_deployed(operator, machine):
+    form = {"name": "eight", "replica_count": 1, "max_running_requests": 8, "on": "gpu", "strategy": "pack"}
+    made = operator.post(f"/models/versions/{version().pk}/deploy/", form)
+    deployment = Deployment.objects.get(name="eight")
+    assert made.url == f"/deployments/{deployment.pk}/"
+    assert deployment.requirements == {"on": "gpu", "strategy": "pack"}
+
+
+def test_the_fleet_shows_its_gpus_and_who_is_on_them(operator, machine):
+    make_deployment(version())
+    reconcile(holder="test", now=NOW)
+    shown = text(operator.get("/fleet/"))
+    assert "GPU map" in shown
+    assert "demo-chat-v1" in shown
+
+
+def test_a_join_token_is_shown_once_with_its_lines(operator):
+    shown = text(operator.post("/fleet/join/"))
+    assert "make agent JOIN=tyj-" in shown
+    assert "[Service]" in shown
+    assert JoinToken.objects.count() == 1
+
+
+def test_a_node_is_labelled_drained_and_removed(operator, machine):
+    operator.post(f"/fleet/{machine.pk}/labels/", {"labels": "zone=a rack=r1"})
+    operator.post(f"/fleet/{machine.pk}/drain/", {"is_draining": "1"})
+    machine.refresh_from_db()
+    assert (machine.labels, machine.is_draining) == ({"zone": "a", "rack": "r1"}, True)
+    operator.post(f"/fleet/{machine.pk}/remove/")
+    assert not Node.objects.exists()
+
+
+def test_a_deployment_says_what_its_replicas_wait_for(operator, machine):
+    deployment = make_deployment(version(), replica_count=3)
+    reconcile(holder="test", now=NOW)
+    shown = text(operator.get(f"/deployments/{deployment.pk}/"))
+    assert "is held by a replica that does not share it" in shown
+    assert operator.get(f"/deployments/{deployment.pk}/logs/").status_code == 200
+
+
+def test_a_replica_is_drained_by_hand(operator, machine):
+    make_deployment(version())
+    reconcile(holder="test", now=NOW)
+    replica = Replica.objects.get()
+    operator.post(f"/replicas/{replica.pk}/act/", {"act": "drain"})
+    replica.refresh_from_db()
+    assert replica.is_draining
+
+
+def test_a_stranger_sees_none_of_it(client, people, machine):
+    client.force_login(people.stranger)
+    for path in (f"/models/versions/{version().pk}/", "/fleet/"):
+        assert client.get(path).status_code == 403
+    assert client.post("/fleet/join/").status_code == 403
