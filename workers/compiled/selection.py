@@ -26,6 +26,8 @@ _LEFT_OUT = frozenset(
     for name in (
         "access_log",
         "admin",
+        "command",
+        "connections",
         "engines",
         "exposition",
         "files",
