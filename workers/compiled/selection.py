@@ -20,26 +20,40 @@ _PATTERNS = (
     "workers/simulator/kv_cache.py",
     "workers/simulator/replay.py",
 )
-# What mypyc cannot take or is not hot: classes in functions, defaults by msgspec's `field`, files and reports.
+# What no request passes through, or mypyc cannot take: classes in functions, defaults by msgspec's `field`.
 _LEFT_OUT = frozenset(
     f"workers.gateway.{name}"
     for name in (
         "access_log",
         "admin",
+        "applying",
+        "beliefs",
         "command",
         "connections",
+        "continuing",
         "engines",
+        "errors",
+        "explaining",
         "exposition",
         "files",
         "forms",
+        "handover",
         "limits.authority",
+        "limits.figures",
         "limits.link",
+        "limits.refusals",
+        "limits.rulebook",
         "limits.valkey",
         "metrics",
+        "networks",
+        "outcomes",
         "paths",
         "report",
+        "roster",
         "service",
+        "stored",
         "trails",
+        "watching",
         "workflows",
     )
 )
