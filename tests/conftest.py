@@ -9,6 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from workers.compiled.finder import SWITCH, prefer_compiled
+from workers.contracts.cache import find_cache
+
+if os.environ.get(SWITCH) == "on":  # the same tests, of the modules that users run where there is a compiler
+    assert prefer_compiled(find_cache(os.environ), os.environ), "run `python -m workers.compiled` first"
+
 from deploy.local.postgres import Postgres
 from deploy.local.valkey import Valkey
 from tests.support.services import Services

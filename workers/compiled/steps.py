@@ -1,5 +1,6 @@
 """mypyc's part of a build, in a process of its own: `python -m workers.compiled.steps LIBRARY SOURCE…`."""
 
+import os
 import sys
 
 from mypyc.build import mypycify
@@ -14,7 +15,7 @@ def main(library: str, sources: list[str]) -> None:
         name="tokenyard-compiled",
         packages=[],
         ext_modules=mypycify(options, opt_level=_OPTIMISATION, debug_level="0", group_name="tokenyard"),
-        script_args=["--quiet", "build_ext", "--build-lib", library],
+        script_args=["--quiet", "build_ext", "--build-lib", library, "--parallel", str(os.cpu_count() or 1)],
     )
 
 

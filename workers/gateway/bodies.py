@@ -80,8 +80,10 @@ class Peek(Struct):
 
     @property
     def output_limit(self) -> int | None:
-        limits = (self.max_completion_tokens, self.max_tokens, self.max_output_tokens)
-        return next((limit for limit in limits if isinstance(limit, int) and limit >= 0), None)
+        for limit in (self.max_completion_tokens, self.max_tokens, self.max_output_tokens):
+            if isinstance(limit, int) and limit >= 0:
+                return limit
+        return None
 
     def has_stream_option(self, name: str) -> bool:
         return isinstance(self.stream_options, dict) and bool(self.stream_options.get(name))

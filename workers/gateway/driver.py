@@ -268,10 +268,10 @@ class Driver:
                 flight.owner.engine_stalled()
 
     def _note_decisions(self) -> None:
-        for decision in self._scheduler.take_decisions():
-            flight = self._scheduled.get(decision.request_id)
+        for draft in self._scheduler.take_drafts():
+            flight = self._scheduled.get(draft.ticket.request.request_id)
             if flight is not None:
-                flight.trail.decide(decision)
+                flight.trail.decide(draft)
 
     def _close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
         request = flight.terms.request

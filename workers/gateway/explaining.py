@@ -44,7 +44,7 @@ class Explainer:
             deadline_at=None if request.deadline_at is None else epoch + request.deadline_at,
             workflow_id=request.workflow_id.removeprefix(f"{trail.tenant_id}/"),
             steps=[DecisionStep(what=what, at=epoch + at, detail=detail) for what, at, detail in list(trail.steps)],
-            choices=[_choice(decision, epoch) for decision in list(trail.decisions)],
+            choices=[_choice(draft.decision(), epoch) for draft in list(trail.drafts)],
         )
 
 

@@ -3,9 +3,9 @@
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from workers.scheduling.decision import Decision
+from workers.scheduling.decision import Draft
 from workers.scheduling.interface import Request
 
 MAX_TRAILS = 2000
@@ -16,23 +16,26 @@ Step = tuple[str, float, str]
 
 
 class Trail(Struct, eq=False):
-    """`steps` are (what, when, detail): the endpoint of what was sent, the code of what was refused."""
+    """`steps` are (what, when, detail): the endpoint of what was sent, the code of what was refused.
+
+    Of each choice only a draft is kept: few are ever asked for.
+    """
 
     label: str
     tenant_id: str
     service_class: str
     request: Request
     steps: list[Step]
-    decisions: list[Decision] = field(default_factory=list)
+    drafts: list[Draft] = []
     is_over: bool = False
 
     def add(self, what: str, at: float, detail: str = "") -> None:
         if len(self.steps) < MAX_STEPS:
             self.steps.append((what, at, detail))
 
-    def decide(self, decision: Decision) -> None:
-        if len(self.decisions) < MAX_DECISIONS:
-            self.decisions.append(decision)
+    def decide(self, draft: Draft) -> None:
+        if len(self.drafts) < MAX_DECISIONS:
+            self.drafts.append(draft)
 
 
 class Trails:

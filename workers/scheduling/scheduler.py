@@ -2,7 +2,7 @@
 
 from math import inf
 
-from workers.scheduling.decision import Decision
+from workers.scheduling.decision import Decision, Draft
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointModel, EndpointSpec
 from workers.scheduling.endpoint_spec import EndpointState, LengthState, Warmth
 from workers.scheduling.failures.recovery import Recovery
@@ -223,7 +223,11 @@ class Scheduler:
 
     def take_decisions(self) -> list[Decision]:
         """Since the last call, the latest `max_decisions`."""
-        taken = [draft.decision() for draft in self._queues.drafts]
+        return [draft.decision() for draft in self.take_drafts()]
+
+    def take_drafts(self) -> list[Draft]:
+        """The same for who may never look at them."""
+        taken = list(self._queues.drafts)
         self._queues.drafts.clear()
         return taken
 

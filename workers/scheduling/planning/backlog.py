@@ -14,8 +14,11 @@ class Backlog:
     __slots__ = ("ahead_s", "total_s")
 
     def __init__(self, endpoints: Iterable[EndpointModel], now: float) -> None:
-        ahead = (endpoint.prefill_until - now for endpoint in endpoints)
-        self.ahead_s = sorted(seconds for seconds in ahead if seconds > 0)
+        self.ahead_s: list[float] = []
+        for endpoint in endpoints:
+            if endpoint.prefill_until > now:
+                self.ahead_s.append(endpoint.prefill_until - now)
+        self.ahead_s.sort()
         self.total_s = sum(self.ahead_s)
 
     def taken_s(self, until_s: float) -> float:

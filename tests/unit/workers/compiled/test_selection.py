@@ -1,3 +1,4 @@
+import ast
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,62 @@ def test_a_module_whose_types_are_relied_on_counts_too(tmp_path: Path):
     contract.write_text("")
 
     assert build_key(tmp_path) != before
+
+
+def test_nothing_is_compiled_that_msgspec_decodes_into():
+    """A compiled class says `type` of every field, so decoding would refuse everything, or read nothing."""
+    fields = {
+        name: names
+        for package in ("contracts", "gateway", "scheduling")  # the simulator has other things by the same names
+        for name, names in _fields_of_structs(ROOT / "workers" / package)
+    }
+    decoded = _closed_over(_decoded_names(ROOT / "workers") | _decoded_names(ROOT / "tests"), fields)
+    compiled = {
+        node.name
+        for source in list_sources()
+        for node in ast.walk(ast.parse((ROOT / source).read_text()))
+        if isinstance(node, ast.ClassDef) and node.name in fields
+    }
+
+    assert {"Peek", "UsageRecord", "StepCost"} <= decoded
+    assert not compiled & decoded
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _trees(folder: Path):
+    return (ast.parse(path.read_text()) for path in folder.rglob("*.py"))
+
+
+def _fields_of_structs(folder: Path):
+    for tree in _trees(folder):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and {"Struct"} & {name for base in node.bases for name in _named(base)}:
+                annotations = [item.annotation for item in node.body if isinstance(item, ast.AnnAssign)]
+                yield node.name, set().union(*map(_names, annotations), set())
+
+
+def _named(base: ast.expr) -> set[str]:
+    return _names(base) | ({base.attr} if isinstance(base, ast.Attribute) else set())
+
+
+def _decoded_names(folder: Path) -> set[str]:
+    """What stands in `Decoder(T)`, and in `type=T` of any call."""
+    found: set[str] = set()
+    for tree in _trees(folder):
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "Decoder":
+                found = found.union(*map(_names, call.args))
+            found = found.union(*(_names(keyword.value) for keyword in call.keywords if keyword.arg == "type"))
+    return found
+
+
+def _closed_over(names: set[str], fields: dict[str, set[str]]) -> set[str]:
+    closed, waiting = set(names), list(names)
+    while waiting:
+        new = fields.get(waiting.pop(), set()) - closed
+        closed |= new
+        waiting += new
+    return closed

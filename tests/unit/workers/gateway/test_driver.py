@@ -117,7 +117,7 @@ def test_every_step_of_a_request_is_kept_with_its_time(yard):
         ("completed", 2.0, ""),
     ]
     assert trail.is_over
-    assert [decision.endpoint_id for decision in trail.decisions] == ["e"]
+    assert [draft.endpoint_id for draft in trail.drafts] == ["e"]
     assert [ended.label for ended in yard.driver.trails.take_ended()] == ["r"]
 
 

@@ -4,8 +4,9 @@ import pytest
 from workers.contracts.decisions import RequestDecision
 from workers.gateway.explaining import MAX_A_SECOND, MAX_KEPT, DecisionNews, Explainer, choose_telling
 from workers.gateway.trails import MAX_TRAILS, Trail, Trails
-from workers.scheduling.decision import Considered, Decision
+from workers.scheduling.decision import Draft
 from workers.scheduling.interface import Request
+from workers.scheduling.ticket import State, Ticket
 
 pytestmark = pytest.mark.unit
 
@@ -41,16 +42,15 @@ def test_a_flow_and_a_workflow_go_by_the_names_their_client_gave():
 def test_each_endpoint_has_its_score_or_its_reason():
     asked = trail()
     asked.decide(
-        Decision(
-            request_id=1,
+        Draft(
+            ticket=Ticket(asked.request, 1, cost_s=0.5),
             at=101.0,
             outcome="sent",
-            start_by=float("inf"),
-            cost_s=0.5,
-            density=float("inf"),
+            waited_as=State.NEW,
             bid_price=0.0,
             endpoint_id="b",
-            considered=(Considered("a", reason="hot"), Considered("b", 0.25, 0.2, 64)),
+            considered=[("a", None, 0.0, 0, "hot"), ("b", 0.25, 0.2, 64, "")],
+            attempts=1,
         )
     )
     [choice] = EXPLAINER.explain(asked).choices
