@@ -1,6 +1,7 @@
 """HTTP/1.1 towards engines: pooled keep-alive connections, one request at a time on each."""
 
 import asyncio
+import logging
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -8,6 +9,8 @@ import httptools
 
 from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
 from workers.gateway.turns import Turn
+
+logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
@@ -95,6 +98,9 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            is_callback = isinstance(error, httptools.HttpParserCallbackError)
+            if is_callback and not isinstance(error.__context__, UpstreamError):
+                logger.exception("an answer could not be taken")  # the fault is ours
             self._fail(UpstreamError(f"not HTTP: {error}"))
             return
         if self._reader is not reader:  # abandoned from within

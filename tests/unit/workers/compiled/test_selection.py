@@ -70,6 +70,32 @@ def test_nothing_is_compiled_that_msgspec_decodes_into():
     assert not compiled & decoded
 
 
+def test_no_interpreted_class_is_derived_from_a_compiled_one_that_does_not_allow_it():
+    """Python finds out when the first one is made."""
+    compiled = {module_name(source) for source in list_sources()}
+    wrong = [
+        (path.name, node.name)
+        for path in (ROOT / "workers").rglob("*.py")
+        if module_name(path.relative_to(ROOT)) not in compiled
+        for tree in [ast.parse(path.read_text())]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+        if (origin := _imports(tree).get(getattr(base, "id", ""))) in compiled and not _may_be_derived_from(origin)
+    ]
+
+    assert wrong == []
+
+
+def _imports(tree: ast.AST) -> dict[str, str | None]:
+    froms = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {alias.name: node.module for node in froms for alias in node.names}
+
+
+def _may_be_derived_from(module: str) -> bool:
+    return "allow_interpreted_subclasses=True" in (ROOT / module.replace(".", "/")).with_suffix(".py").read_text()
+
+
 def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
