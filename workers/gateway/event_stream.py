@@ -1,12 +1,9 @@
 """How the body of a stream is cut into events, whatever pieces it comes in."""
 
-from mypy_extensions import mypyc_attr
-
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 EVENT_END = b"\n\n"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class EventStream:
     """Fed with the body's bytes as they come; what `_pass` makes of each event goes out, always whole events.
 

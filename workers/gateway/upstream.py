@@ -98,9 +98,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            is_callback = isinstance(error, httptools.HttpParserCallbackError)
-            if is_callback and not isinstance(error.__context__, UpstreamError):
-                logger.exception("an answer could not be taken")  # the fault is ours
+            _log_own_fault(error.__context__)
             self._fail(UpstreamError(f"not HTTP: {error}"))
             return
         if self._reader is not reader:  # abandoned from within
@@ -163,6 +161,12 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport.abort()
         if reader is not None:
             reader.answer_failed(error)
+
+
+def _log_own_fault(raised: BaseException | None) -> None:
+    """The parser wraps what its callbacks raise: that is no engine's doing, and must not look like one."""
+    if raised is not None and not isinstance(raised, UpstreamError):
+        logger.error("reading an engine's answer failed", exc_info=raised)
 
 
 class EnginePool:

@@ -143,15 +143,7 @@ def test_the_last_admin_stays(yard, open_as):
 def test_the_csv_behind_the_button_and_the_page_agree_to_the_last_digit(who, yard, open_as):
     client, query = open_as(who), "?first=2026-11-29&last=2026-11-29&by=user&tz=Asia/Tokyo"
     page = client.get(address("usage", yard) + query).context
-    rows = list(
-        csv.DictReader(
-            io.StringIO(
-                b"".join(
-                    client.get(page["csv_url"]).streaming_content
-                ).decode()
-            )
-        )
-    )
+    rows = list(csv.DictReader(io.StringIO(b"".join(client.get(page["csv_url"]).streaming_content).decode())))
     assert [row["user"] for row in rows] == ["owner"]
     assert sum(int(row["output_tokens"]) for row in rows) == page["totals"].output_tokens == yard.record.output_tokens
     assert sum(Decimal(row["cost_usd"]) for row in rows) == page["totals"].cost_usd
