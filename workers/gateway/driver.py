@@ -209,7 +209,7 @@ class Driver:
 
     def _learn(self, flight: Flight, used: Used) -> None:
         terms = flight.terms
-        version_id = terms.request.version_id
+        version_id = terms.version_id
         self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
         is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
         if is_due and terms.text_bytes and used.input_tokens:
@@ -250,6 +250,8 @@ class Driver:
         # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
         engine = self._roster.engines[command.endpoint_id]
+        if isinstance(command, Dispatch) and command.version_id and command.version_id != flight.terms.version_id:
+            flight.trail.add("degraded", now, flight.terms.degrade(command.version_id))
         what = "migrated" if isinstance(command, Migrate) else "sent"
         flight.trail.add(what, now, command.endpoint_id)
         flight.engine = engine

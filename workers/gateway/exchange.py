@@ -123,6 +123,8 @@ class Exchange:
 
     def dispatched(self, engine: Engine) -> None:
         self.last_progress_at = self._owner.monotonic()
+        if self._question.alternatives and engine.endpoint.version_id != self._tally.settlement.version_id:
+            self._answer.add_header(*self._question.degrade(engine.endpoint.version_id, self._tally.settlement))
         self._tally.dispatched(engine, self.last_progress_at)
         body = self._continuation.body if self._continuation is not None else self._question.request.body
         self._attempt = Attempt(engine, self._question.for_engine(engine, body), self)

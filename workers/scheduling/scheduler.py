@@ -198,7 +198,7 @@ class Scheduler:
                 commands += queues.reject_impatient(pool, now)
             if not pool.waiting and not pool.fleet.endpoints:
                 del queues.pools[version_id]
-        return commands
+        return commands + queues.degrade_waiting(now)
 
     def next_deadline(self) -> float | None:
         """When to tick at the latest; None while there is nothing to do."""
