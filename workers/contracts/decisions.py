@@ -4,11 +4,10 @@ from msgspec import Struct, field
 
 
 class DecisionStep(Struct, frozen=True, kw_only=True):
-    """`what` is one of: arrived, queued, degraded, sent, first_token, failed, migrated, cancelled, completed,
-    withdrawn, refused.
+    """One step. `what` is arrived, queued, degraded, sent, first_token, failed, migrated, cancelled or how it ended.
 
-    `at` is in Unix seconds; `detail` is the endpoint of what was sent or failed, the code of what was refused, and the
-    version of what was degraded.
+    It ended completed, withdrawn or refused. `at` is in Unix seconds; `detail` is the endpoint of what was sent or
+    failed, the code of what was refused, and the version of what was degraded.
     """
 
     what: str

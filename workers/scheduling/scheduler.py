@@ -149,7 +149,7 @@ class Scheduler:
             pool.add_endpoint(endpoint, now)
         elif spec is not None:
             endpoint.adapt(spec)
-            pool.endpoint_adapted()
+            pool.endpoint_adapted(spec)
         endpoint.set_warmth(warmth, ready_in_s, now)
         endpoint.max_running = max_running
         endpoint.is_draining = is_draining

@@ -137,6 +137,21 @@ def test_a_failed_attempt_is_a_step(yard):
     assert len(set(asker.told)) == 2
 
 
+def test_an_engine_that_asks_for_a_pause_gets_one_and_is_no_worse_for_it(yard):
+    yard.offer("e")
+    asker = yard.ask("first")
+    yard.driver.failed(asker.number, may_retry=False, retry_after_s=7.0)
+    [state] = yard.driver.scheduler.endpoint_states(yard.now)
+    assert state.breaker == "paused"
+    yard.ask("second")
+    yard.now = 6.0
+    yard.driver.tick()
+    assert yard.steps("second") == ["arrived", "queued"]
+    yard.now = 7.1
+    yard.driver.tick()
+    assert yard.steps("second")[-1] == "sent"
+
+
 def test_the_timer_is_set_for_when_the_scheduler_wants_to_be_asked(yard):
     yard.offer("e", slots=1)
     yard.ask("first")
