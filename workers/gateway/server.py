@@ -34,9 +34,11 @@ class ClientConnection(asyncio.Protocol):
     __slots__ = (
         "_connections",
         "_handle",
+        "_is_invited",
         "_is_reading_paused",
         "_loop",
         "_reader",
+        "_refusal",
         "_turn",
         "_waiting",
         "current",
@@ -63,6 +65,8 @@ class ClientConnection(asyncio.Protocol):
         self._reader = RequestReader(self._take, self._invite_body)
         self._waiting: deque[HttpRequest] = deque()
         self._is_reading_paused = False
+        self._is_invited = True  # nobody waits for leave to send a body
+        self._refusal: RefusedRequestError | None = None
         self.transport: asyncio.Transport
         self.current: HttpRequest | None = None
         self.owner: ResponseOwner | None = None
@@ -106,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_active_at = now = self._loop.time()
-        if self.is_closing:
+        if self.is_closing or self._refusal is not None:
             return
         try:
             self._reader.feed(data, now)
@@ -152,6 +156,10 @@ class ClientConnection(asyncio.Protocol):
             self._turn.close(self.transport)
         elif self._waiting:
             self._loop.call_soon(self._next)
+        elif self._refusal is not None:
+            self._answer_refusal(self._refusal)
+        else:
+            self._await_next()
 
     # -- for the sweep
 
@@ -180,6 +188,7 @@ class ClientConnection(asyncio.Protocol):
     # -- inside
 
     def _take(self, request: HttpRequest) -> None:
+        self._is_invited = True
         self._waiting.append(request)
         if len(self._waiting) >= MAX_PIPELINED:
             self._is_reading_paused = True
@@ -196,16 +205,28 @@ class ClientConnection(asyncio.Protocol):
             self.transport.resume_reading()
         self._handle(self, self.current)
 
+    def _await_next(self) -> None:
+        """From now on it idles; and what has begun to come behind the answer has its whole time."""
+        self.last_active_at = now = self._loop.time()
+        if self._reader.began_at is not None:
+            self._reader.began_at = now
+        if not self._is_invited:
+            self._invite_body()
+
     def _invite_body(self) -> None:
-        if self.current is None:
+        """At once, or after the answers to what was asked before."""
+        self._is_invited = self.current is None and not self._waiting
+        if self._is_invited:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _refuse(self, refusal: RefusedRequestError) -> None:
-        """Framing is lost: answers, unless another answer is under way, and closes."""
-        self._waiting.clear()
+        """Framing is lost: what was asked before is answered, then this, and then the connection closes."""
+        self._refusal = refusal
+        if self.current is None and not self._waiting:
+            self._answer_refusal(refusal)
+
+    def _answer_refusal(self, refusal: RefusedRequestError) -> None:
         self.is_closing = True
-        if self.current is not None:
-            return
         body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (
             refusal.message,
             refusal.code,

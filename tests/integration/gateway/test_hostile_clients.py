@@ -1,6 +1,7 @@
 """Clients that mean harm, or are broken: on raw sockets, against a gateway that goes on serving everybody else."""
 
 import asyncio
+import re
 import socket
 import struct
 
@@ -75,6 +76,29 @@ async def test_a_client_that_never_ends_its_body_is_told_so_and_let_go(gateway):
 
 async def test_a_client_that_says_nothing_is_let_go(gateway):
     assert await send(gateway.port) == b""
+
+
+async def test_what_was_asked_before_nonsense_is_answered_first(gateway):
+    kept = authorised() | {"Connection": "keep-alive"}
+    long, short = (request_bytes("POST", CHAT, chat_body(max_tokens=n), kept) for n in (20, 1))
+    for pieces in ([long + short + b"nonsense"], [long, short, b"nonsense"]):
+        answer = await send(gateway.port, *pieces)
+        assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"200", b"200", b"400"]
+
+
+async def test_leave_to_send_a_body_comes_after_the_answers_before_it(gateway):
+    kept = authorised() | {"Connection": "keep-alive"}
+    first = request_bytes("POST", CHAT, chat_body(max_tokens=20), kept)
+    head, _, body = request_bytes(
+        "POST", CHAT, chat_body(max_tokens=1), authorised() | {"Expect": "100-continue"}
+    ).partition(b"\r\n\r\n")
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(first + head + b"\r\n\r\n")
+    seen = await asyncio.wait_for(reader.readuntil(b"100 Continue\r\n\r\n"), 20)
+    writer.write(body)
+    seen += await asyncio.wait_for(reader.read(-1), 20)
+    writer.close()
+    assert re.findall(rb"HTTP/1.1 (\d+)", seen) == [b"200", b"100", b"200"]
 
 
 async def test_a_reset_in_the_middle_of_a_body_leaves_nothing_behind(gateway):
