@@ -25,7 +25,11 @@ class RoutesView(OperatorView):
     def post(self, request: Request) -> Response:
         new = parsed(serializers.NewRouteSerializer, request.data)
         route = create_route(
-            actor=self.actor, public_name=new["public_name"], weights=_weights(new["targets"]), now=self.now
+            actor=self.actor,
+            public_name=new["public_name"],
+            weights=_weights(new["targets"]),
+            alternatives=new.get("alternatives", ()),
+            now=self.now,
         )
         return Response(serializers.RouteSerializer(get_route(route.pk)).data, status=201)
 
@@ -37,8 +41,14 @@ class RouteView(OperatorView):
 
     @extend_schema(request=serializers.WeightsSerializer, responses=serializers.RouteSerializer)
     def patch(self, request: Request, route_id: UUID) -> Response:
-        weights = _weights(parsed(serializers.WeightsSerializer, request.data)["targets"])
-        route = set_canary_weights(actor=self.actor, route_id=get_route(route_id).pk, weights=weights, now=self.now)
+        wanted = parsed(serializers.WeightsSerializer, request.data)
+        route = set_canary_weights(
+            actor=self.actor,
+            route_id=get_route(route_id).pk,
+            weights=_weights(wanted["targets"]),
+            alternatives=wanted.get("alternatives"),
+            now=self.now,
+        )
         return Response(serializers.RouteSerializer(get_route(route.pk)).data)
 
 

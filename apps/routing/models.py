@@ -7,7 +7,7 @@ from apps.registry.models import ModelVersion
 
 
 class Route(models.Model):
-    """A public model name → weighted versions."""
+    """A public model name → weighted versions, some of which may stand in for others."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     public_name = models.CharField(max_length=100, unique=True)
@@ -19,18 +19,36 @@ class Route(models.Model):
     def __str__(self) -> str:
         return self.public_name
 
+    @property
+    def alternatives(self) -> list["RouteTarget"]:
+        """In order of preference."""
+        ranked = [(target.alternative_rank, target) for target in self.targets.all()]
+        found = [(rank, target) for rank, target in ranked if rank is not None]
+        return [target for _, target in sorted(found, key=lambda pair: pair[0])]
+
 
 class RouteTarget(models.Model):
-    """`weight` is relative to the sum of the route's weights."""
+    """`weight` is relative to the sum of the route's weights.
+
+    One with an `alternative_rank`, the least first, may answer what the chosen version cannot answer in time.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="targets")
     version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="route_targets")
     weight = models.PositiveIntegerField()
+    alternative_rank = models.PositiveSmallIntegerField(null=True, blank=True)
 
     class Meta:
         ordering = ["id"]
-        constraints = [models.UniqueConstraint(fields=["route", "version"], name="route_target_is_unique")]
+        constraints = [
+            models.UniqueConstraint(fields=["route", "version"], name="route_target_is_unique"),
+            models.UniqueConstraint(
+                fields=["route", "alternative_rank"],
+                name="route_alternative_rank_is_unique",
+                deferrable=models.Deferrable.DEFERRED,
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.weight} to {self.version}"

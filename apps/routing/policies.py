@@ -1,7 +1,7 @@
 """Rules of routes and of what counts as the same snapshot. Pure."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -19,6 +19,12 @@ def problem_of_weights(weights: Mapping[UUID, int]) -> str | None:
     if any(not 0 <= weight <= MAX_WEIGHT for weight in weights.values()):
         return f"a weight is a whole number from 0 to {MAX_WEIGHT}"
     return None if any(weights.values()) else "at least one weight must be above 0"
+
+
+def problem_of_alternatives(alternatives: Sequence[UUID], weights: Mapping[UUID, int]) -> str | None:
+    if len(set(alternatives)) < len(alternatives):
+        return "an alternative is named once"
+    return None if all(version in weights for version in alternatives) else "an alternative is one of the targets"
 
 
 def content_sha256(snapshot: Snapshot) -> str:

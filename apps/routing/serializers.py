@@ -11,7 +11,7 @@ class TargetSerializer(serializers.ModelSerializer[RouteTarget]):
 
     class Meta:
         model = RouteTarget
-        fields = ["version_id", "version", "weight"]
+        fields = ["version_id", "version", "weight", "alternative_rank"]
 
 
 class RouteSerializer(serializers.ModelSerializer[Route]):
@@ -28,9 +28,14 @@ class WeightSerializer(serializers.Serializer[Any]):
 
 
 class WeightsSerializer(serializers.Serializer[Any]):
-    """`targets` are all of the route's targets afterwards."""
+    """`targets` are all of the route's targets afterwards.
+
+    `alternatives` are ids of those that may answer what the chosen version cannot answer in time, in order of
+    preference; where they are left out, those that there are stay.
+    """
 
     targets = serializers.ListField(child=WeightSerializer(), min_length=1, max_length=20)
+    alternatives = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=20)
 
 
 class NewRouteSerializer(WeightsSerializer):

@@ -82,13 +82,13 @@ class UsageSpool:
     def delete_finished(self, current_boot_id: str | None) -> None:
         """Segments that nobody writes to any more and that are acknowledged to their last whole line."""
         segments = list_segments(self._directory)
+        newest_boot_id = max(current_boot_id or "", *map(boot_id_of, segments[-1:]), "")
         for index, segment in enumerate(segments):
             boot_id = boot_id_of(segment)
             has_later = index + 1 < len(segments) and boot_id_of(segments[index + 1]) == boot_id
             # Names sort by time. While there is a journal the process writes, or a salvager may still look here.
-            is_over = current_boot_id is not None and boot_id < current_boot_id
-            is_closed = has_later or (is_over and not has_journal(self._directory, boot_id))
-            if is_closed and _acknowledged(segment) >= _whole_bytes(segment):
+            is_over = boot_id < newest_boot_id and not has_journal(self._directory, boot_id)
+            if (has_later or is_over) and _acknowledged(segment) >= _whole_bytes(segment):
                 segment.unlink()
                 _ack_path(segment).unlink(missing_ok=True)
 

@@ -11,6 +11,7 @@ _PATTERNS = (
     "workers/contracts/ids.py",
     "workers/contracts/pricing.py",
     "workers/gateway/*.py",
+    "workers/gateway/apis/events.py",
     "workers/gateway/limits/*.py",
     "workers/scheduling/*.py",
     "workers/scheduling/[!p]*/*.py",  # all but the peers, which are there to be compared with

@@ -4,9 +4,10 @@ from msgspec import Struct, field
 
 
 class DecisionStep(Struct, frozen=True, kw_only=True):
-    """`what` is arrived, queued, sent, first_token, failed, migrated, cancelled, completed, withdrawn or refused.
+    """One step. `what` is arrived, queued, degraded, sent, first_token, failed, migrated, cancelled or how it ended.
 
-    `at` is in Unix seconds; `detail` is the endpoint of what was sent or failed, and the code of what was refused.
+    It ended completed, withdrawn or refused. `at` is in Unix seconds; `detail` is the endpoint of what was sent or
+    failed, the code of what was refused, and the version of what was degraded.
     """
 
     what: str
@@ -31,7 +32,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     """One decision of the scheduler. `start_by` is the latest start it was judged by, in Unix seconds, None for none.
 
     `cost_s` is what it takes of an engine, `density` its value over that, `bid_price` the density below which nothing
-    fitted. `waited_as` says what the plan made of it while it waited: kept, parked or late.
+    fitted. `waited_as` says what the plan made of it while it waited: kept, parked or late. `version_id` is the one
+    whose engines were considered; "" where that is not told.
     """
 
     at: float
@@ -43,6 +45,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     bid_price: float | None = None
     waited_as: str = ""
     reason: str = ""
+    version_id: str = ""
     considered: list[EndpointScore] = field(default_factory=list)
 
 

@@ -1,6 +1,19 @@
 """Engines a gateway may send to, as the agent of the node offers them."""
 
-from msgspec import Struct, field
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+
+class BatchShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How requests are gathered for an engine that does not batch by itself.
+
+    A batch goes when it has `max_requests` or `max_tokens`, or `window_ms` after its first request came.
+    """
+
+    max_requests: Annotated[int, Meta(ge=1, le=2048)] = 32
+    max_tokens: Annotated[int, Meta(ge=1)] = 16_384
+    window_ms: Annotated[float, Meta(ge=0, le=10_000)] = 10.0
 
 
 class EngineShape(Struct, frozen=True, kw_only=True):
@@ -8,6 +21,7 @@ class EngineShape(Struct, frozen=True, kw_only=True):
 
     `cost_profile` names a row of workers/engines/data/step_costs.json, as "llama3-8b/h100/tp1"; `time_scale` is how
     many seconds pass for each of that row's. `has_priorities`: it orders what waits in it by the body's `priority`.
+    `batching` is None for an engine that batches by itself, as nearly all do.
     """
 
     cost_profile: str = ""
@@ -17,6 +31,7 @@ class EngineShape(Struct, frozen=True, kw_only=True):
     kv_capacity_tokens: int | None = None
     block_tokens: int | None = None
     has_priorities: bool = False
+    batching: BatchShape | None = None
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):

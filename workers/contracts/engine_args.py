@@ -12,6 +12,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from workers.contracts.endpoints import BatchShape
+
 
 class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
@@ -30,14 +32,21 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`slots` are requests at once; by default what the spec allows, up to 8."""
+    """`slots` are requests at once; by default what the spec allows, up to 8.
+
+    With `batching` a model that embeds gets its requests gathered into calls, each of which is one request for it.
+    """
 
     slots: int | None = None
     threads: int = -1
+    batching: BatchShape | None = None
 
 
 class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`."""
+    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for `batching`.
+
+    That is for the gateway, which then takes it for an engine that does not batch by itself.
+    """
 
     time_scale: float = 1.0
     max_num_batched_tokens: int | None = None
@@ -48,6 +57,7 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     crash_after_tokens: int | None = None
     error_rate: float | None = None
     hang: Literal[True] | None = None
+    batching: BatchShape | None = None
 
 
 class VLLMOption(Struct, frozen=True, kw_only=True):

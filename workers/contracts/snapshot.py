@@ -96,11 +96,16 @@ class RouteTarget(Struct, frozen=True, kw_only=True):
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """A public model name → weighted versions. `created_at` (Unix seconds) is what `/v1/models` reports."""
+    """A public model name → weighted versions. `created_at` (Unix seconds) is what `/v1/models` reports.
+
+    `alternatives` are ids of cheaper versions, in order of preference, that may answer what the chosen version cannot
+    answer in time; of one that is itself among them those that follow it.
+    """
 
     public_name: str
     targets: list[RouteTarget]
     created_at: int = 0
+    alternatives: list[str] = field(default_factory=list)
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):

@@ -19,6 +19,10 @@ class ClientAnswer:
         self.timing: Headers = []
         self.head: AnswerHead | None = None
 
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """Before anything has gone out."""
+        self._own_headers = [*self._own_headers, (name, value)]
+
     def send_whole(self, head: AnswerHead, body: bytes) -> None:
         lines = self._lines(head) + b"content-length: %d\r\n" % len(body)
         self._client.respond_with(head.status, lines, body)

@@ -2,16 +2,22 @@
 
 from msgspec import Struct
 
+from workers.contracts.settlement import Settlement
 from workers.gateway.bodies import Peek, with_fields
+from workers.gateway.degrading import DEGRADED_TO, Alternative
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
 from workers.gateway.requests import HttpRequest
 
+Header = tuple[bytes, bytes]
+
 
 class Question(Struct, eq=False):
     """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name.
+
+    `alternatives` are the versions that may answer instead; `served_name` is then theirs.
 
     `rank` of its class is its `priority` in an engine that has any: less is served first there, too.
     """
@@ -24,6 +30,7 @@ class Question(Struct, eq=False):
     public_model: str
     served_name: str
     rank: int = 0
+    alternatives: tuple[Alternative, ...] = ()
 
     @property
     def is_renamed(self) -> bool:
@@ -38,6 +45,15 @@ class Question(Struct, eq=False):
     def prompt_bytes(self) -> int:
         """What an estimate of its tokens may go by; of sound and other files nothing is known."""
         return 0 if self.path.is_form else len(self.request.body)
+
+    def degrade(self, version_id: str, settlement: Settlement) -> Header:
+        """That alternative answers, and is paid for. Returns what says so to the client."""
+        chosen = next(other for other in self.alternatives if other.version.version_id == version_id)
+        self.served_name = chosen.version.served_name
+        settlement.version_id = version_id
+        settlement.deployment_id = chosen.version.deployment_id
+        settlement.price = chosen.price
+        return DEGRADED_TO, chosen.name.encode()
 
     def for_engine(self, engine: Engine, body: bytes) -> bytes:
         """The whole HTTP request. `body` is the client's, or goes on from it."""

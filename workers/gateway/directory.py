@@ -34,7 +34,10 @@ class Grant(Struct, frozen=True, eq=False):
 
 
 class Directory:
-    """Immutable but for the memory of its splits, which is carried over from `previous` where a route is unchanged."""
+    """Immutable but for the memory of its splits, which is carried over from `previous` where a route is unchanged.
+
+    `alternatives` are the versions that may answer in place of one, by public name and version id.
+    """
 
     def __init__(self, snapshot: Snapshot, previous: "Directory | None" = None) -> None:
         self.snapshot = snapshot
@@ -48,6 +51,7 @@ class Directory:
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
         self._grants_by_id = {grant.key.key_id: grant for grant in self._grants.values()}
+        self.alternatives = _index_alternatives(snapshot.routes, self.versions)
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
 
     def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
@@ -84,7 +88,8 @@ class Directory:
         return public_name in self.routes and (grant.models is None or public_name in grant.models)
 
     def _split_of(self, route: Route, previous: "Directory | None") -> WeightedSplit:
-        if previous is not None and previous.routes.get(route.public_name) == route:
+        known = previous.routes.get(route.public_name) if previous is not None else None
+        if previous is not None and known is not None and known.targets == route.targets:
             return previous._splits[route.public_name]  # noqa: SLF001 - another Directory
         return WeightedSplit(route.public_name, route.targets)
 
@@ -92,6 +97,20 @@ class Directory:
 def _is_in_time(grant: Grant, unix_time: float) -> bool:
     expires_at = grant.key.expires_at
     return expires_at is None or unix_time < expires_at
+
+
+def _index_alternatives(routes: list[Route], versions: dict[str, Version]) -> dict[tuple[str, str], list[Version]]:
+    """Only those of the same task, and after the version itself where it is one of them."""
+    found = {}
+    for route in routes:
+        order = route.alternatives
+        for target in route.targets if order else []:
+            chosen = versions.get(target.version_id)
+            later = order[order.index(target.version_id) + 1 :] if target.version_id in order else order
+            others = [versions[name] for name in later if chosen and name in versions]
+            if chosen is not None and (fitting := [other for other in others if other.task == chosen.task]):
+                found[route.public_name, chosen.version_id] = fitting
+    return found
 
 
 def _index_grants(snapshot: Snapshot) -> dict[str, Grant]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
 from workers.engines.interface import EngineReading
+from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flows import Flows
@@ -29,9 +30,9 @@ LEARN_EACH = 8
 
 
 class Scheduled(Protocol):
-    """A request in the scheduler's hands."""
+    """A request in the scheduler's hands. What is dispatched with a `batch` joins that and does not begin by itself."""
 
-    def dispatched(self, engine: Engine) -> None: ...
+    def dispatched(self, engine: Engine, batch: Batch | None = None) -> None: ...
     def refused(self, reject: Reject) -> None: ...
     def cancelled(self, cancel: Cancel) -> None: ...
     def engine_stalled(self) -> None: ...
@@ -69,6 +70,7 @@ class Driver:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._scheduled: dict[int, Flight] = {}
+        self._batches: dict[tuple[str, int], Batch] = {}
         self._next_id = 0
         self._roster = Roster(scheduler, monotonic, turn)
         self._flows = Flows()
@@ -92,9 +94,9 @@ class Driver:
         """Whether any engine is offered for it."""
         return version_id in self._roster.offered_to
 
-    def has_choice(self, version_id: str) -> bool:
-        """Whether there is more than one engine to choose from."""
-        return self._roster.offered_to[version_id] > 1
+    def has_choice(self, version_id: str, others: int = 1) -> bool:
+        """Whether there are more engines to choose from than those."""
+        return self._roster.offered_to[version_id] > others
 
     def count_running(self) -> Counter[str]:
         """By endpoint id."""
@@ -158,8 +160,16 @@ class Driver:
         self._carry_out(self._scheduler.request_withdrawn(request_id, now))
         self._spend(flight, used)
 
-    def failed(self, request_id: int, *, may_retry: bool, used: Used = NOTHING, generated_tokens: int = 0) -> None:
-        """`generated_tokens` have gone out and can be continued from."""
+    def failed(
+        self,
+        request_id: int,
+        *,
+        may_retry: bool,
+        used: Used = NOTHING,
+        generated_tokens: int = 0,
+        retry_after_s: float | None = None,
+    ) -> None:
+        """`generated_tokens` have gone out and can be continued from; for `retry_after_s` the engine wants nothing."""
         now = self._monotonic()
         flight = self._scheduled[request_id]
         if may_retry:
@@ -169,7 +179,9 @@ class Driver:
             del self._scheduled[request_id]
             self._close(flight, "failed", now)
         self._carry_out(
-            self._scheduler.request_failed(request_id, now, may_retry=may_retry, generated_tokens=generated_tokens)
+            self._scheduler.request_failed(
+                request_id, now, may_retry=may_retry, generated_tokens=generated_tokens, retry_after_s=retry_after_s
+            )
         )
         self._spend(flight, used)
 
@@ -209,7 +221,7 @@ class Driver:
 
     def _learn(self, flight: Flight, used: Used) -> None:
         terms = flight.terms
-        version_id = terms.request.version_id
+        version_id = terms.version_id
         self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
         is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
         if is_due and terms.text_bytes and used.input_tokens:
@@ -232,6 +244,8 @@ class Driver:
             now = self._monotonic()
             for command in commands:
                 self._obey(command, now)
+            if self._batches:
+                self._begin_batches()
         self._arm()
 
     def _obey(self, command: Command, now: float) -> None:
@@ -250,10 +264,21 @@ class Driver:
         # An owner that reported generated tokens knows what to do with a Migrate.
         flight = self._scheduled[command.request_id]
         engine = self._roster.engines[command.endpoint_id]
+        if isinstance(command, Dispatch) and command.version_id and command.version_id != flight.terms.version_id:
+            flight.trail.add("degraded", now, flight.terms.degrade(command.version_id))
         what = "migrated" if isinstance(command, Migrate) else "sent"
         flight.trail.add(what, now, command.endpoint_id)
         flight.engine = engine
-        flight.owner.dispatched(engine)
+        if isinstance(command, Dispatch) and command.batch:
+            batch = self._batches.setdefault((command.endpoint_id, command.batch), Batch(engine))
+            flight.owner.dispatched(engine, batch)
+        else:
+            flight.owner.dispatched(engine)
+
+    def _begin_batches(self) -> None:
+        batches, self._batches = self._batches, {}
+        for batch in batches.values():
+            batch.begin()
 
     def _cancel(self, cancel: Cancel) -> None:
         flight = self._scheduled.get(cancel.request_id)

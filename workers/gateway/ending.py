@@ -6,6 +6,8 @@ The place is given back last, so that what is dispatched next does not delay the
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import structs
+
 from workers.contracts.settlement import NOTHING, Used
 from workers.contracts.usage import Outcome
 from workers.gateway.answering import ClientAnswer
@@ -50,9 +52,12 @@ class Ending:
         self._answer.end(head, last_part)
         self._leave("failed" if stream.has_error else "finished")
 
-    def with_whole(self, head: AnswerHead, body: bytes) -> None:
+    def with_whole(self, head: AnswerHead, body: bytes, *, is_usage_shared: bool = False) -> None:
+        """`is_usage_shared`: the engine counted several requests as one, and this is what was reckoned of it."""
         is_answer = head.status < 400  # noqa: PLR2004 - HTTP
         used = self._tally.of_whole(body, self._monotonic()) if is_answer else NOTHING
+        if is_usage_shared and used.source == "engine":
+            used = structs.replace(used, source="estimated")
         first_token_at = self._tally.settlement.first_token_at
         if first_token_at is not None:
             self._place.first_token(first_token_at)
@@ -60,7 +65,8 @@ class Ending:
             body = with_model(body, self._question.public_model)
         self._settle(used, outcome_of(head.status), head.status)
         self._answer.send_whole(head, body)
-        self._leave("failed" if head.status >= 500 else "finished")  # noqa: PLR2004 - HTTP
+        has_failed = head.status >= 500 or head.turns_away  # noqa: PLR2004 - HTTP
+        self._place.give_back("failed" if has_failed else "finished", self._tally.used, head.retry_after_s)
 
     def in_the_engines_place(self, stream: AnswerStream, head: AnswerHead, continuation: Continuation) -> None:
         """All was generated, and only the end of the stream is missing."""

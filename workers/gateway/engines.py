@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from workers.contracts.endpoints import Endpoint
+from workers.contracts.endpoints import BatchShape, Endpoint
 from workers.engines.costs import load_profiles
 from workers.gateway.upstream import EnginePool
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointSpec
+from workers.scheduling.endpoint_spec import Batching
 from workers.scheduling.latency.step_cost import StepCost
 
 if TYPE_CHECKING:
@@ -47,4 +48,9 @@ class Engine(Struct, eq=False):
             max_batched_tokens=shape.max_batched_tokens or DEFAULT_SPEC.max_batched_tokens,
             max_sequences=shape.max_sequences or self.endpoint.max_running_requests,
             is_speed_known=profile is not None,
+            batching=_batching_of(shape.batching) if shape.batching is not None else None,
         )
+
+
+def _batching_of(shape: BatchShape) -> Batching:
+    return Batching(max_requests=shape.max_requests, max_tokens=shape.max_tokens, window_s=shape.window_ms / 1000)

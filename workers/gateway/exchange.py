@@ -16,6 +16,7 @@ from workers.gateway.answering import ClientAnswer
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.attempt import Attempt
+from workers.gateway.batching import Batch, Share
 from workers.gateway.continuing import Continuation, continue_from
 from workers.gateway.driver import Driver
 from workers.gateway.ending import Ending, How
@@ -58,6 +59,7 @@ class Exchange:
         "_pieces",
         "_place",
         "_question",
+        "_refusals",
         "_stream",
         "_tally",
         "last_progress_at",
@@ -86,11 +88,12 @@ class Exchange:
             monotonic=owner.monotonic,
             on_end=lambda: owner.exchanges.discard(self),
         )
-        self._attempt: Attempt | None = None
+        self._attempt: Attempt | Share | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
         self._continuation: Continuation | None = None
         self._pieces: list[bytes] = []
+        self._refusals: list[tuple[AnswerHead, bytes]] = []
         self._awaits_first_token = True
         self.last_progress_at = owner.monotonic()
 
@@ -121,15 +124,24 @@ class Exchange:
 
     # -- from the scheduler's driver
 
-    def dispatched(self, engine: Engine) -> None:
+    def dispatched(self, engine: Engine, batch: Batch | None = None) -> None:
         self.last_progress_at = self._owner.monotonic()
+        if self._question.alternatives and engine.endpoint.version_id != self._tally.settlement.version_id:
+            self._answer.add_header(*self._question.degrade(engine.endpoint.version_id, self._tally.settlement))
         self._tally.dispatched(engine, self.last_progress_at)
+        if batch is not None and self._continuation is None:
+            self._attempt = batch.join(self._question, self)
+            return
         body = self._continuation.body if self._continuation is not None else self._question.request.body
-        self._attempt = Attempt(engine, self._question.for_engine(engine, body), self)
-        self._attempt.begin()
+        attempt = Attempt(engine, self._question.for_engine(engine, body), self)
+        self._attempt = attempt
+        attempt.begin()
 
     def refused(self, reject: Reject) -> None:
         self._place.lose()
+        if self._refusals and self._answer.head is None:
+            self._ending.with_whole(*self._refusals[-1])
+            return
         is_failed = reject.code == "attempts_exhausted" or self._answer.head is not None
         error = errors.engine_died() if self._answer.head is not None else errors.of_reject(reject)
         self._break_off(error, "failed" if is_failed else "refused", "withdrawn")
@@ -208,8 +220,13 @@ class Exchange:
         last_part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._stream is not None:
             self._end_stream(self._stream, self._head, last_part)
+        elif self._head.turns_away and self._may_ask_another():
+            self._refusals.append((self._head, last_part))
+            self._attempt = None  # it did nothing for us
+            self._try_again(self._head.retry_after_s)
         else:
-            self._ending.with_whole(self._head, last_part)
+            is_shared = isinstance(self._attempt, Share) and self._attempt.is_usage_shared
+            self._ending.with_whole(self._head, last_part, is_usage_shared=is_shared)
 
     def answer_failed(self, error: UpstreamError) -> None:
         del error
@@ -224,12 +241,17 @@ class Exchange:
 
     # -- again, or on from where it broke off
 
-    def _try_again(self) -> None:
+    def _may_ask_another(self) -> bool:
+        """Whether there is an engine that has not turned the request away; else the client gets the engine's word."""
+        version_id = self._tally.settlement.version_id
+        return self._place.is_held and self._owner.driver.has_choice(version_id, len(self._refusals) + 1)
+
+    def _try_again(self, retry_after_s: float | None = None) -> None:
         """Nothing has gone out: another engine may answer in place of this one."""
         self._tally.attempt_failed(self._used_so_far(), self._owner.monotonic())
         self._forget_attempt()
         self._stream = None
-        self._place.wait_again()
+        self._place.wait_again(retry_after_s=retry_after_s)
 
     def _forget_attempt(self) -> None:
         self._attempt = None
@@ -255,21 +277,21 @@ class Exchange:
         elif (held := stream.release_error()) and self._head is not None:
             self._answer.send_part(self._head, held)
 
-    def _go_on(self, stream: AnswerStream, continuation: Continuation) -> None:
+    def _go_on(self, stream: AnswerStream, continuation: Continuation, retry_after_s: float | None = None) -> None:
         if continuation.is_complete and self._answer.head is not None:
             self._ending.in_the_engines_place(stream, self._answer.head, continuation)
             return
         self._continuation = continuation
         self._tally.attempt_broke_off(self._owner.monotonic())
         self._forget_attempt()
-        self._place.wait_again(continuation.generated_tokens)
+        self._place.wait_again(continuation.generated_tokens, retry_after_s)
 
     def _continue_with(self, head: AnswerHead, continuation: Continuation) -> None:
         if head.is_event_stream and self._attempt is not None:
             self._stream = continuation.open_stream(self._question, self._attempt.engine)
-        elif head.status >= 500 and self._stream is not None:  # noqa: PLR2004 - HTTP
+        elif (head.status >= 500 or head.turns_away) and self._stream is not None:  # noqa: PLR2004 - HTTP
             self._abandon_attempt()
-            self._go_on(self._stream, continuation)
+            self._go_on(self._stream, continuation, head.retry_after_s)
         else:
             self.give_up(errors.engine_died())
 

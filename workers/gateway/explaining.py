@@ -92,6 +92,7 @@ def _choice(decision: Decision, epoch: float) -> Choice:
         bid_price=_finite(decision.bid_price),
         waited_as=decision.waited_as if decision.waited_as in WAITED else "",
         reason=decision.reason,
+        version_id=decision.version_id,
         considered=[_score(considered) for considered in decision.considered],
     )
 

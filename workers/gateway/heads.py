@@ -5,12 +5,16 @@ the body. Such a message is taken as parsed already: its bytes are those that th
 """
 
 import re
+from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
 Headers = list[tuple[bytes, bytes]]
 
 MAX_REMEMBERED_BYTES = 4096
+# An engine that has no room now; another one may have.
+TURNED_AWAY = (429, 503)
+_MAX_DIGITS = 9
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]{1,8})\r\n", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -40,13 +44,21 @@ class RequestHead(Struct, eq=False, frozen=True):
 
 
 class AnswerHead(Struct, eq=False, frozen=True):
-    """Of an engine's answer; `lines_downstream` is what of its headers a client may see, `shown_names` their names."""
+    """Of an engine's answer; `lines_downstream` is what of its headers a client may see, `shown_names` their names.
+
+    `retry_after_s` is what an engine asks for that takes nothing now; None where it asks for nothing.
+    """
 
     status: int
     shown_names: frozenset[bytes]
     has_length: bool
     lines_downstream: bytes
     is_event_stream: bool
+    retry_after_s: float | None = None
+
+    @property
+    def turns_away(self) -> bool:
+        return self.status in TURNED_AWAY
 
 
 def request_head(method: bytes, url: bytes, headers: Headers, *, is_http_10: bool, keeps_alive: bool) -> RequestHead:
@@ -72,7 +84,34 @@ def answer_head(status: int, headers: Headers) -> AnswerHead:
         has_length=b"content-length" in names or b"transfer-encoding" in names,
         lines_downstream=header_lines([header for header in headers if header[0] not in _NOT_DOWNSTREAM]),
         is_event_stream=content_type.startswith(b"text/event-stream"),
+        retry_after_s=_retry_after_s(headers) if status in TURNED_AWAY else None,
     )
+
+
+def without_header(head: AnswerHead, name: bytes) -> AnswerHead:
+    """The same without one that the client should not see."""
+    lines = [line for line in head.lines_downstream.split(b"\r\n") if line and not line.startswith(name + b": ")]
+    return AnswerHead(
+        status=head.status,
+        shown_names=head.shown_names - {name},
+        has_length=head.has_length,
+        lines_downstream=b"".join([line + b"\r\n" for line in lines]),
+        is_event_stream=head.is_event_stream,
+        retry_after_s=head.retry_after_s,
+    )
+
+
+def _retry_after_s(headers: Headers) -> float | None:
+    """In seconds, or as a date, which is told by the engine's own clock."""
+    by_name = dict(headers)
+    value = by_name.get(b"retry-after", b"").strip()
+    if value.isdigit():
+        return float(value[:_MAX_DIGITS])
+    try:
+        then = parsedate_to_datetime(value.decode("latin-1"))
+        return max(0.0, (then - parsedate_to_datetime(by_name.get(b"date", b"").decode("latin-1"))).total_seconds())
+    except (ValueError, TypeError):
+        return None
 
 
 def header_lines(headers: Headers) -> bytes:

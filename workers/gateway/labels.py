@@ -1,7 +1,7 @@
 """What clients say of a request beside the prompt: who, for what, and in which trace."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from workers.gateway.bodies import Peek, first_text
 from workers.gateway.heads import Headers
@@ -19,6 +19,7 @@ FAIRNESS = b"x-gateway-inference-fairness-id"
 DEADLINE = b"x-request-deadline-ms"
 SLO_TTFT = b"x-slo-ttft-ms"
 SLO_TPOT = b"x-slo-tpot-ms"
+DEGRADE = b"x-degrade"
 WORKFLOW_ID = b"x-workflow-id"
 WORKFLOW_STEP = b"x-workflow-step"
 WORKFLOW_STEPS = b"x-workflow-steps-expected"
@@ -30,7 +31,7 @@ TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WO
 
 _STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
 _TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))
-_NOTED = TERMS_HEADERS | {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
+_NOTED = TERMS_HEADERS | {DEGRADE, b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _MADE_ID = re.compile(rb"(?=.*[1-9a-f])[0-9a-f]{16}(?=.*[1-9a-f])[0-9a-f]{16}")
@@ -66,7 +67,7 @@ def _metadata_tags(metadata: object) -> dict[str, str]:
     return {name[:MAX_NAME]: value[:MAX_VALUE] for name, value in texts[:MAX_METADATA]}
 
 
-def sticky_id(noted: dict[bytes, bytes], found: Peek) -> str:
+def sticky_id(noted: Mapping[bytes, bytes], found: Peek) -> str:
     """What must stay on one version: a workflow or session before a user; nothing without a name."""
     for name in _STICKY_HEADERS:
         value = noted.get(name)

@@ -39,17 +39,27 @@ class Place:
         if self._request_id is not None:
             self._driver.progress(self._request_id, output_tokens)
 
-    def wait_again(self, generated_tokens: int = 0) -> None:
-        """The attempt has failed, and another may follow: from the beginning, or after so many tokens."""
-        if self._request_id is not None:
-            self._driver.failed(self._request_id, may_retry=True, generated_tokens=generated_tokens)
+    def wait_again(self, generated_tokens: int = 0, retry_after_s: float | None = None) -> None:
+        """The attempt has failed, and another may follow: from the beginning, or after so many tokens.
 
-    def give_back(self, how: Literal["finished", "failed", "withdrawn"], used: Used) -> None:
+        `retry_after_s` is what the engine itself asked for.
+        """
+        if self._request_id is not None:
+            self._driver.failed(
+                self._request_id,
+                may_retry=True,
+                generated_tokens=generated_tokens,
+                retry_after_s=retry_after_s,
+            )
+
+    def give_back(
+        self, how: Literal["finished", "failed", "withdrawn"], used: Used, retry_after_s: float | None = None
+    ) -> None:
         request_id, self._request_id = self._request_id, None
         if request_id is None:
             return
         if how == "failed":
-            self._driver.failed(request_id, may_retry=False, used=used)
+            self._driver.failed(request_id, may_retry=False, used=used, retry_after_s=retry_after_s)
         elif how == "finished":
             self._driver.finished(request_id, used)
         else:

@@ -46,7 +46,7 @@ _MAX_REQUEST_ID = 128
 _RATE_HEADERS = [
     f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
 ]
-_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", *_RATE_HEADERS]).encode()
+_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", "x-degraded-to", *_RATE_HEADERS]).encode()
 
 
 class Asked(Struct, frozen=True, eq=False):
@@ -267,6 +267,7 @@ class Surface:
             public_model=found.model,
             served_name=version.served_name,
             rank=terms.request.rank,
+            alternatives=terms.alternatives,
         )
         return question, terms
 

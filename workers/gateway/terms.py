@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from workers.contracts.snapshot import Price, TenantPolicy, Version
 from workers.gateway.bodies import Peek
+from workers.gateway.degrading import Alternative, alternatives_for
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.estimates import prompt_text
@@ -38,14 +39,25 @@ class Caller(Struct, frozen=True, eq=False):
 
 
 class Terms(Struct, eq=False):
-    """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned."""
+    """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned.
+
+    `version_id` and `price` are of the version that answers: the request's own until it is degraded.
+    """
 
     request: Request
     tenant: TenantPolicy
     price: Price
+    version_id: str
     choices: int = 1
     fairness_id: bytes = b""
     text_bytes: int = 0
+    alternatives: tuple[Alternative, ...] = ()
+
+    def degrade(self, version_id: str) -> str:
+        """Returns the name of the alternative that answers from now on."""
+        chosen = next(other for other in self.alternatives if other.version.version_id == version_id)
+        self.version_id, self.price = version_id, chosen.price
+        return chosen.name
 
 
 def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> Terms:
@@ -76,12 +88,23 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         request,
         grant.tenant,
         caller.version.price,
+        version_id,
         choices=found.choices_per_prompt,
         text_bytes=prompt.text_bytes,
     )
     if not TERMS_HEADERS.isdisjoint(caller.noted):
         _apply_headers(terms, driver, caller)
+    offered = caller.directory.alternatives.get((found.model, version_id)) if caller.directory.alternatives else None
+    if offered:
+        _apply_alternatives(terms, caller, found, offered)
     return terms
+
+
+def _apply_alternatives(terms: Terms, caller: Caller, found: Peek, offered: list[Version]) -> None:
+    request = terms.request
+    tokens = request.prompt_tokens + (found.output_limit or 0)
+    terms.alternatives = alternatives_for(offered, terms.tenant, caller.noted, found, tokens)
+    request.alternatives = tuple([other.version.version_id for other in terms.alternatives])
 
 
 def _expected_output(driver: Driver, caller: Caller, found: Peek, prompt_tokens: int) -> float:

@@ -1,6 +1,7 @@
 """HTTP/1.1 towards engines: pooled keep-alive connections, one request at a time on each."""
 
 import asyncio
+import logging
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -8,6 +9,8 @@ import httptools
 
 from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
 from workers.gateway.turns import Turn
+
+logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
@@ -95,6 +98,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            _log_own_fault(error.__context__)
             self._fail(UpstreamError(f"not HTTP: {error}"))
             return
         if self._reader is not reader:  # abandoned from within
@@ -157,6 +161,12 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport.abort()
         if reader is not None:
             reader.answer_failed(error)
+
+
+def _log_own_fault(raised: BaseException | None) -> None:
+    """The parser wraps what its callbacks raise: that is no engine's doing, and must not look like one."""
+    if raised is not None and not isinstance(raised, UpstreamError):
+        logger.error("reading an engine's answer failed", exc_info=raised)
 
 
 class EnginePool:

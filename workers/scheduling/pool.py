@@ -7,6 +7,7 @@ from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.batching import BatchWindow
 from workers.scheduling.decision import Draft
 from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.fleet import Fleet
 from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.ordering.class_queue import ClassQueue
@@ -50,14 +51,21 @@ class Pool:
         self.fleet.add(endpoint, now)
         self.plan.resize(len(self.fleet.endpoints), now)
         self._is_speed_known = self.fleet.is_speed_known()
-        if endpoint.spec.batching is not None:
-            self._batch = self._batch or BatchWindow(endpoint.spec.batching)
+        self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
             self._appraise(ticket, now)
             self._enter(ticket, now)
 
-    def endpoint_adapted(self) -> None:
+    def _gather_as(self, spec: EndpointSpec) -> None:
+        """The last word of an engine that does not batch by itself counts."""
+        batching = spec.batching
+        if batching is not None and (self._batch is None or self._batch.batching != batching):
+            self._batch = BatchWindow(batching)
+            self._batch.rebuild(self.waiting.values())
+
+    def endpoint_adapted(self, spec: EndpointSpec) -> None:
+        self._gather_as(spec)
         self._is_speed_known = self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:

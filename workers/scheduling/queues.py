@@ -45,6 +45,7 @@ class Queues:
         self.drafts: deque[Draft] = deque(maxlen=config.max_decisions)
         self._numbers = 0
         self._hopeless: list[tuple[float, int, Ticket]] = []
+        self._degradable: dict[int, Ticket] = {}
 
     def next_opening_at(self) -> float:
         """When an endpoint opens by itself that somebody waits for."""
@@ -78,8 +79,10 @@ class Queues:
         if ticket.hopeless_at < inf:
             self._note_hopeless(ticket)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
-        if ticket.endpoint is None and request.alternatives and pool.cannot_make(ticket, now):
-            commands += self._degrade(ticket, now) or []
+        if ticket.endpoint is None and request.alternatives:
+            self._degradable[ticket.number] = ticket
+            if pool.cannot_make(ticket, now):
+                commands += self._degrade(ticket, now) or []
         if ticket.endpoint is not None:
             return commands
         if self.queued.exceeds_of_tenant(request):
@@ -117,11 +120,27 @@ class Queues:
         if endpoint is not None:
             return [_dispatch(ticket, endpoint)]
         self.queued.add(ticket.request)
+        if ticket.request.alternatives and not ticket.generated_tokens:
+            self._degradable[ticket.number] = ticket
         return self.fill(pool, now)
 
     def dequeue(self, ticket: Ticket) -> None:
         self.pools[ticket.version_id].withdraw(ticket)
         self.queued.remove(ticket.request)
+        self._degradable.pop(ticket.number, None)
+
+    def degrade_waiting(self, now: float) -> list[Command]:
+        """What lost the prospect of being in time after it came, as far as there is room elsewhere."""
+        commands: list[Command] = []
+        full: dict[tuple[str, ...], bool] = {}
+        for ticket in list(self._degradable.values()):
+            alternatives = ticket.request.alternatives
+            if alternatives not in full and self.pools[ticket.version_id].cannot_make(ticket, now):
+                moved = self._degrade(ticket, now)
+                if moved is None:
+                    full[alternatives] = True
+                commands += moved or []
+        return commands
 
     def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
         """To the first of its alternatives that has room now; None when it stays. An answer begun is not changed."""
@@ -144,6 +163,7 @@ class Queues:
         commands: list[Command] = []
         for ticket, endpoint, batch in pool.fill(now, look_ahead):
             self.queued.remove(ticket.request)
+            self._degradable.pop(ticket.number, None)
             commands.append(_dispatch(ticket, endpoint, batch))
         return commands
 

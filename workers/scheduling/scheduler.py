@@ -149,7 +149,7 @@ class Scheduler:
             pool.add_endpoint(endpoint, now)
         elif spec is not None:
             endpoint.adapt(spec)
-            pool.endpoint_adapted()
+            pool.endpoint_adapted(spec)
         endpoint.set_warmth(warmth, ready_in_s, now)
         endpoint.max_running = max_running
         endpoint.is_draining = is_draining
@@ -198,7 +198,7 @@ class Scheduler:
                 commands += queues.reject_impatient(pool, now)
             if not pool.waiting and not pool.fleet.endpoints:
                 del queues.pools[version_id]
-        return commands
+        return commands + queues.degrade_waiting(now)
 
     def next_deadline(self) -> float | None:
         """When to tick at the latest; None while there is nothing to do."""

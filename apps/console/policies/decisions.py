@@ -8,6 +8,7 @@ from workers.contracts.decisions import Choice, DecisionStep, EndpointScore, Req
 WORDS = {
     "arrived": "arrived and was admitted",
     "queued": "waited in the queue",
+    "degraded": "may run on a cheaper version",
     "sent": "was sent to an engine",
     "migrated": "went on at another engine",
     "first_token": "had its first token",
@@ -104,7 +105,8 @@ def _terms(decision: RequestDecision) -> list[tuple[str, str]]:
 
 
 def _line(step: DecisionStep, decision: RequestDecision, names: Mapping[str, str]) -> Line:
-    detail = REFUSALS.get(step.detail) or (_name(step.detail, names) if step.detail else "")
+    is_named = step.what == "degraded" or not step.detail
+    detail = REFUSALS.get(step.detail) or (step.detail if is_named else _name(step.detail, names))
     return Line(WORDS.get(step.what, step.what), 1000 * (step.at - decision.arrived_at), detail)
 
 

@@ -31,6 +31,19 @@ def changes_between(
     return [{"label": names[key], "was": now[key], "becomes": then[key]} for key in names if now[key] != then[key]]
 
 
+def changes_of_places(names: Mapping[Any, str], before: Sequence[Any], after: Sequence[Any]) -> list[dict[str, str]]:
+    """By version: its place among those that stand in for others, now and afterwards, where the two differ."""
+    return [
+        {"label": f"{name} stands in", "was": _place(key, before), "becomes": _place(key, after)}
+        for key, name in names.items()
+        if _place(key, before) != _place(key, after)
+    ]
+
+
+def _place(key: Any, order: Sequence[Any]) -> str:
+    return f"as number {order.index(key) + 1}" if key in order else "never"
+
+
 def _percentages(weights: Mapping[Any, int], names: Mapping[Any, str]) -> dict[Any, str]:
     total = sum(weights.values())
     return {key: f"{100 * weights.get(key, 0) / total:.4g} %" if total else "–" for key in names}

@@ -14,7 +14,7 @@ from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import WeightsForm
 from apps.console.policies.snippets import api_call
-from apps.console.policies.split import changes_between, shares_of
+from apps.console.policies.split import changes_between, changes_of_places, shares_of
 from apps.console.rendering import attempt, render_page
 from apps.routing.models import Route
 from apps.routing.selectors.routes import get_route, list_routes
@@ -33,23 +33,34 @@ def routes(request: ConsoleRequest) -> HttpResponseBase:
 def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the weights would do; posted again with `confirmed` it is done."""
     found = get_route(route_id)
-    before = {target.version_id: target.weight for target in found.targets.all()}
     form = WeightsForm(request.POST or None, targets=list(found.targets.all()))
     if "confirmed" in request.POST and attempt(form, lambda: _set_weights(request, found, form)) is not None:
         messages.success(request, f"{found.public_name} is split anew; gateways act on it within a second.")
         return redirect("console:route", found.pk)
-    names = {target.version_id: str(target.version) for target in found.targets.all()}
-    changes = changes_between(names, before, form.weights) if form.is_valid() else None
+    changes = _changes(found, form) if form.is_valid() else None
     return render_page(request, "route.html", _context(found, form, changes))
 
 
+def _changes(found: Route, form: WeightsForm) -> list[dict[str, str]]:
+    names = {target.version_id: str(target.version) for target in found.targets.all()}
+    weights = {target.version_id: target.weight for target in found.targets.all()}
+    places = [target.version_id for target in found.alternatives]
+    return changes_between(names, weights, form.weights) + changes_of_places(names, places, form.alternatives)
+
+
 def _set_weights(request: ConsoleRequest, found: Route, form: WeightsForm) -> Route:
-    return set_canary_weights(actor=request.actor, route_id=found.pk, weights=form.weights, now=now())
+    return set_canary_weights(
+        actor=request.actor, route_id=found.pk, weights=form.weights, alternatives=form.alternatives, now=now()
+    )
 
 
 def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | None) -> dict[str, Any]:
     weights = form.weights if changes is not None else {t.version_id: t.weight for t in found.targets.all()}
-    body = {"targets": [{"version_id": str(version_id), "weight": weight} for version_id, weight in weights.items()]}
+    places = form.alternatives if changes is not None else [target.version_id for target in found.alternatives]
+    body = {
+        "targets": [{"version_id": str(version_id), "weight": weight} for version_id, weight in weights.items()],
+        "alternatives": [str(version_id) for version_id in places],
+    }
     return {
         "route": found,
         "targets": _targets_of(found, form),
@@ -64,8 +75,14 @@ def _context(found: Route, form: WeightsForm, changes: list[dict[str, str]] | No
 def _targets_of(found: Route, form: WeightsForm | None = None) -> list[dict[str, Any]]:
     targets = list(found.targets.all())
     shares = shares_of([target.weight for target in targets])
-    fields = [form[f"weight_{target.version_id}"] if form else None for target in targets]
     return [
-        {"target": target, "share": share, "field": field, "percent": 100 * share.share, "offset": 100 * share.offset}
-        for target, share, field in zip(targets, shares, fields, strict=True)
+        {
+            "target": target,
+            "share": share,
+            "field": form[f"weight_{target.version_id}"] if form else None,
+            "place": form[f"stands_in_{target.version_id}"] if form else None,
+            "percent": 100 * share.share,
+            "offset": 100 * share.offset,
+        }
+        for target, share in zip(targets, shares, strict=True)
     ]

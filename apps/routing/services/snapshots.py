@@ -133,4 +133,5 @@ def _route_of(route: Route) -> contract.Route:
         public_name=route.public_name,
         created_at=int(route.created_at.timestamp()),
         targets=[contract.RouteTarget(version_id=str(t.version_id), weight=t.weight) for t in targets],
+        alternatives=[str(target.version_id) for target in route.alternatives],
     )

@@ -43,7 +43,8 @@ def test_a_platform_team_sets_everything_up_over_rest(operator):
     assert deployment.status_code == 201
     targets = [{"version_id": version["id"], "weight": 1}]
     route = operator.post("/api/v1/routes/", {"public_name": "demo-chat", "targets": targets})
-    assert route.json()["targets"] == [{"version_id": version["id"], "version": "demo-chat:v1", "weight": 1}]
+    target = {"version_id": version["id"], "version": "demo-chat:v1", "weight": 1, "alternative_rank": None}
+    assert route.json()["targets"] == [target]
     assert operator.get(f"/api/v1/deployments/{deployment.json()['id']}/replicas/").json()["results"] == []
 
 
@@ -57,6 +58,26 @@ def test_patching_a_routes_weights_changes_and_audits_them(operator, people):
     assert entry.actor_id == people.operator.pk
     assert entry.before == {"demo-chat:v1": 90, "demo-chat:v2": 10}
     assert entry.after == {"demo-chat:v1": 50, "demo-chat:v2": 50}
+
+
+def test_a_route_says_which_versions_stand_in_and_in_which_order(operator):
+    one, two, three = make_version("v1"), make_version("v2"), make_version("v3")
+    targets = [{"version_id": str(v.pk), "weight": weight} for v, weight in ((one, 1), (two, 0), (three, 0))]
+    new = {"public_name": "demo-chat", "targets": targets, "alternatives": [str(three.pk), str(two.pk)]}
+    route = operator.post("/api/v1/routes/", new).json()
+    assert [target["alternative_rank"] for target in route["targets"]] == [None, 2, 1]
+    path = f"/api/v1/routes/{route['id']}/"
+    kept = operator.patch(path, {"targets": targets}).json()
+    assert [target["alternative_rank"] for target in kept["targets"]] == [None, 2, 1]
+    turned = operator.patch(path, {"targets": targets, "alternatives": [str(two.pk), str(three.pk)]}).json()
+    assert [target["alternative_rank"] for target in turned["targets"]] == [None, 1, 2]
+    assert AuditEntry.objects.filter(action="route.weights_changed").first().after["alternatives"] == [
+        "demo-chat:v2", "demo-chat:v3",
+    ]  # fmt: skip
+    for unsound in ([str(two.pk)] * 2, [route["id"]], ["x"]):
+        assert operator.patch(path, {"targets": targets, "alternatives": unsound}).status_code == 400
+    none = operator.patch(path, {"targets": targets, "alternatives": []}).json()
+    assert [target["alternative_rank"] for target in none["targets"]] == [None, None, None]
 
 
 def test_a_route_takes_no_weights_that_send_nothing_and_stays_as_it_was(operator):

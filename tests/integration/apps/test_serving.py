@@ -214,6 +214,12 @@ def test_each_change_gives_the_next_generation():
     set_canary_weights(actor=SYSTEM, route_id=route.pk, weights={one.pk: 50, two.pk: 50}, now=NOW)
     assert publish() == 2
     assert [target.weight for target in newest().routes[0].targets] == [50, 50]
+    assert newest().routes[0].alternatives == []
+    set_canary_weights(
+        actor=SYSTEM, route_id=route.pk, weights={one.pk: 50, two.pk: 50}, alternatives=[two.pk], now=NOW
+    )
+    assert publish() == 3
+    assert newest().routes[0].alternatives == [str(two.pk)]
 
 
 def test_revoked_and_expired_keys_leave_the_snapshot():

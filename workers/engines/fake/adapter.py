@@ -66,6 +66,7 @@ def _shape_of(spec: ReplicaSpec, settings: FakeSettings) -> EngineShape:
         kv_capacity_tokens=blocks * DEFAULT_BLOCK_TOKENS if blocks else kv_capacity_tokens,
         block_tokens=DEFAULT_BLOCK_TOKENS,
         has_priorities=True,
+        batching=settings.batching,
     )
 
 
@@ -81,6 +82,8 @@ def _server_arguments(spec: ReplicaSpec) -> list[str]:
 def _settings_arguments(settings: FakeSettings) -> list[str]:
     arguments: list[str] = []
     for name in settings.__struct_fields__:
+        if name == "batching":
+            continue
         value = getattr(settings, name)
         option = f"--{name.replace('_', '-')}"
         if value is True:

@@ -49,6 +49,7 @@ class LlamaCppAdapter:
         settings = read_settings(spec, LlamaCppSettings)
         environment = require_environment(LLAMACPP, self._cache)
         slots = min(settings.slots or _MAX_SLOTS, spec.max_running_requests)
+        batching = settings.batching if spec.task == "embed" else None
         context_tokens = spec.max_context_tokens or _DEFAULT_CONTEXT_TOKENS
         # -P keeps this directory out of the engine's import path.
         argv = [str(python_of(environment)), "-P", str(_SERVE), "--model", str(_model_file(spec, environment))]
@@ -57,11 +58,11 @@ class LlamaCppAdapter:
         argv += _SMOLLM2_SAMPLING if spec.source == _SMOLLM2 else []
         return LaunchPlan(
             argv=[*argv, "--embed"] if spec.task == "embed" else argv,
-            max_running_requests=slots,
+            max_running_requests=slots if batching is None else spec.max_running_requests,
             start_timeout_s=180.0,
             stop_grace_s=3.0,
             memory_bytes=_BASE_MEMORY_BYTES + slots * context_tokens * _KV_BYTES_PER_TOKEN,
-            shape=EngineShape(max_sequences=slots, kv_capacity_tokens=slots * context_tokens),
+            shape=EngineShape(max_sequences=slots, kv_capacity_tokens=slots * context_tokens, batching=batching),
         )
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:

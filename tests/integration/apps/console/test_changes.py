@@ -49,6 +49,24 @@ def test_a_reviewed_canary_moves_when_it_is_applied(yard, open_as):
     assert entry.actor_name == "root"
 
 
+def test_a_version_is_made_to_stand_in_on_the_routes_page(yard, open_as):
+    _, canary = RouteTarget.objects.filter(route=yard.route).order_by("version__label")
+    form = weights_form(yard.route, 90, 10) | {f"stands_in_{canary.version_id}": "1"}
+    reviewed = open_as("operator").post(address("route", yard), form).content.decode()
+    assert "as number 1" in reviewed
+    assert open_as("operator").post(address("route", yard), form | {"confirmed": "1"}).status_code == 302
+    canary.refresh_from_db()
+    assert canary.alternative_rank == 1
+
+
+@pytest.mark.parametrize("place", ["0", "-1", "x", "10000000000000000000000"])
+def test_a_place_that_is_none_is_explained_not_applied(place, yard, open_as):
+    first, _ = RouteTarget.objects.filter(route=yard.route).order_by("version__label")
+    form = weights_form(yard.route, 90, 10) | {f"stands_in_{first.version_id}": place, "confirmed": "1"}
+    response = open_as("operator").post(address("route", yard), form)
+    assert (response.status_code, 'role="alert"' in response.content.decode()) == (200, True)
+
+
 @pytest.mark.parametrize("weights", [(0, 0), (-1, 5), ("", 5), ("x", 5), (10**30, 5), ("\x00", 5)])
 def test_weights_that_make_no_split_are_explained_not_applied(weights, yard, open_as):
     form = weights_form(yard.route, *weights) | {"confirmed": "1"}
@@ -164,7 +182,8 @@ def test_a_column_that_is_clicked_comes_first(sort, first, yard, open_as):
 def test_the_csv_of_requests_holds_the_requests_of_the_page(yard, open_as):
     client = open_as("owner")
     page = client.get(address("requests", yard) + "?first=2026-11-29&last=2026-11-29").context
-    rows = list(csv.DictReader(io.StringIO(b"".join(client.get(page["csv_url"]).streaming_content).decode())))
+    answer = client.get(address("requests_csv", yard) + "?first=2026-11-29&last=2026-11-29")
+    rows = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode())))
     assert [row["record_id"] for row in rows] == [str(row["record"].record_id) for row in page["rows"]]
 
 

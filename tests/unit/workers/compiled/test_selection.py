@@ -70,6 +70,31 @@ def test_nothing_is_compiled_that_msgspec_decodes_into():
     assert not compiled & decoded
 
 
+def test_no_interpreted_class_inherits_from_a_compiled_one():
+    """mypyc lets it be defined, and refuses to make one: at the first request that needs it."""
+    compiled = set(list_sources())
+    bases = {
+        source.relative_to(ROOT): _classes(ast.parse(source.read_text())) for source in (ROOT / "workers").rglob("*.py")
+    }
+    made_there = {name for source in compiled for name, _ in bases[source]}
+    protocols = {name for classes in bases.values() for name, of in classes if "Protocol" in of}
+    strays = {
+        name: of & made_there - protocols
+        for source, classes in bases.items()
+        if source not in compiled
+        for name, of in classes
+    }
+
+    assert {"EventStream", "NamedEvents", "StreamFilter"} <= made_there
+    assert not {name: of for name, of in strays.items() if of}
+
+
+def _classes(tree: ast.AST) -> list[tuple[str, set[str]]]:
+    """Each with the names of its bases."""
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return [(node.name, set().union(*map(_named, node.bases))) for node in found]
+
+
 def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 

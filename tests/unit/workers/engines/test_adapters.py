@@ -83,6 +83,27 @@ def test_llama_cpp_embeds_when_that_is_the_task(tmp_path):
     assert "--embed" in adapter("llamacpp", tmp_path).plan(spec).argv
 
 
+@pytest.mark.parametrize(("engine", "most"), [("fake", 24), ("llamacpp", 24)])
+def test_requests_for_an_engine_that_embeds_are_gathered_where_its_settings_say_so(engine, most, tmp_path):
+    installed(LLAMACPP, tmp_path)
+    source = "smollm2-135m-instruct"
+    batching = {"max_requests": 24, "window_ms": 5}
+    spec = replica_spec(
+        engine=engine, task="embed", source=source, max_running_requests=24, engine_args={"batching": batching}
+    )
+    plan = adapter(engine, tmp_path).plan(spec)
+    assert (plan.max_running_requests, plan.shape.batching.max_requests, plan.shape.batching.window_ms) == (most, 24, 5)
+    assert "--batching" not in plan.argv
+    plain = adapter(engine, tmp_path).plan(msgspec.structs.replace(spec, engine_args={}))
+    assert plain.shape.batching is None
+
+
+@pytest.mark.parametrize("batching", [{"max_requests": 0}, {"window_ms": -1}, {"size": 3}, "yes"])
+def test_unsound_batching_is_refused(batching, tmp_path):
+    with pytest.raises(SpecRefusedError, match="batching"):
+        adapter("fake", tmp_path).plan(replica_spec(engine="fake", task="embed", engine_args={"batching": batching}))
+
+
 def test_llama_cpp_refuses_a_source_that_is_not_there(tmp_path):
     installed(LLAMACPP, tmp_path)
     with pytest.raises(SpecRefusedError, match="GGUF"):

@@ -2,8 +2,9 @@ import pytest
 
 from workers.contracts.endpoints import Endpoint, EngineShape
 from workers.contracts.settlement import Used
-from workers.contracts.snapshot import Price, TenantPolicy
+from workers.contracts.snapshot import Price, TenantPolicy, Version
 from workers.engines.interface import EngineReading
+from workers.gateway.degrading import Alternative
 from workers.gateway.driver import Driver
 from workers.gateway.terms import Terms
 from workers.gateway.turns import Turn
@@ -62,7 +63,7 @@ class Yard:
             ]
         )
 
-    def ask(self, label="r", *, workflow=None, **fields):
+    def ask(self, label="r", *, workflow=None, offered=(), **fields):
         request = Request(
             request_id=0,
             version_id="v",
@@ -76,9 +77,8 @@ class Yard:
         if workflow is not None:
             self.driver.workflows.join(request, workflow)
         owner = Asker()
-        owner.number = self.driver.submit(
-            owner, Terms(request, TENANT, Price(output_pico_usd=1), text_bytes=400), label
-        )
+        owner.terms = Terms(request, TENANT, Price(output_pico_usd=1), "v", text_bytes=400, alternatives=offered)
+        owner.number = self.driver.submit(owner, owner.terms, label)
         return owner
 
     def steps(self, label="r"):
@@ -135,6 +135,21 @@ def test_a_failed_attempt_is_a_step(yard):
     yard.driver.failed(asker.number, may_retry=True)
     assert yard.steps() == ["arrived", "sent", "failed", "sent"]
     assert len(set(asker.told)) == 2
+
+
+def test_an_engine_that_asks_for_a_pause_gets_one_and_is_no_worse_for_it(yard):
+    yard.offer("e")
+    asker = yard.ask("first")
+    yard.driver.failed(asker.number, may_retry=False, retry_after_s=7.0)
+    [state] = yard.driver.scheduler.endpoint_states(yard.now)
+    assert state.breaker == "paused"
+    yard.ask("second")
+    yard.now = 6.0
+    yard.driver.tick()
+    assert yard.steps("second") == ["arrived", "queued"]
+    yard.now = 7.1
+    yard.driver.tick()
+    assert yard.steps("second")[-1] == "sent"
 
 
 def test_the_timer_is_set_for_when_the_scheduler_wants_to_be_asked(yard):
@@ -219,3 +234,32 @@ def test_a_workflow_that_has_used_up_its_tokens_is_ended_everywhere(yard):
     assert second.told == ["e", "workflow_budget"]
     assert third.told[-1] == "workflow_budget"
     assert "cancelled" in yard.steps("b")
+
+
+def offer_two_versions(yard):
+    yard.driver.set_endpoints(
+        [
+            Endpoint(endpoint_id=f"on-{version}", version_id=version, base_url="http://h:1", is_draining=version == "v")
+            for version in ("v", "small")
+        ]
+    )
+
+
+def test_a_request_that_its_own_version_cannot_answer_is_degraded_with_a_step_that_says_so(yard):
+    offer_two_versions(yard)
+    version = Version(version_id="small", model="m", label="s", served_name="small")
+    small = Alternative(version, Price(output_pico_usd=7))
+    asker = yard.ask(alternatives=("small",), offered=(small,))
+    trail = yard.driver.trails.find("r")
+    assert asker.told == ["on-small"]
+    assert ("degraded", 0.0, "m@s") in trail.steps
+    assert trail.drafts[-1].decision().version_id == "small"
+    assert (asker.terms.version_id, asker.terms.price.output_pico_usd) == ("small", 7)
+
+
+def test_a_degraded_answer_teaches_how_long_those_of_its_version_are(yard):
+    offer_two_versions(yard)
+    small = Alternative(Version(version_id="small", model="m", label="s", served_name="small"), Price())
+    yard.driver.finished(yard.ask(alternatives=("small",), offered=(small,)).number, used(output=700))
+    assert ("t", "small") in yard.driver.estimates.lengths
+    assert ("t", "v") not in yard.driver.estimates.lengths

@@ -71,3 +71,25 @@ def test_a_client_does_not_see_the_framing_of_the_engine():
     assert head.lines_downstream == b"content-type: text/event-stream\r\nserver: uvicorn\r\n"
     assert head.is_event_stream
     assert head.has_length
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ([(b"retry-after", b"7")], 7.0),
+        ([(b"retry-after", b"Sun, 29 Nov 2026 20:00:30 GMT"), (b"date", b"Sun, 29 Nov 2026 20:00:00 GMT")], 30.0),
+        ([(b"retry-after", b"Sun, 29 Nov 2026 20:00:00 GMT"), (b"date", b"Sun, 29 Nov 2026 20:00:30 GMT")], 0.0),
+        ([(b"retry-after", b"Sun, 29 Nov 2026 20:00:00 GMT")], None),
+        ([(b"retry-after", b"soon")], None),
+        ([(b"retry-after", b"\xff")], None),
+        ([(b"retry-after", b"9" * 400)], 999_999_999.0),
+        ([], None),
+    ],
+)
+def test_what_an_engine_asks_for_that_takes_nothing_is_read_in_seconds(headers, seconds):
+    assert answer_head(503, headers).retry_after_s == answer_head(429, headers).retry_after_s == seconds
+
+
+def test_an_answer_asks_for_no_pause_whatever_its_headers():
+    head = answer_head(200, [(b"retry-after", b"7")])
+    assert (head.retry_after_s, head.turns_away) == (None, False)

@@ -40,6 +40,17 @@ def test_what_cannot_be_in_time_runs_on_the_first_alternative_and_the_driver_is_
     assert (decision.request_id, decision.version_id) == (late, "v2")
 
 
+def test_what_gives_way_to_a_newcomer_is_degraded_too():
+    bench = Bench()
+    bench.endpoint("large", version="v1")
+    bench.endpoint("small", version="v2")
+    numbers = [arrive(bench, prompt_tokens=20_000, ttft_slo_s=2.0) for _ in range(30)]
+    bench.after(0.5)
+    waited = [number for number in numbers[:-1] if bench.sent.get(number) == "small"]
+    assert waited
+    assert bench.scheduler.queued_total() == len(bench.scheduler._queues._degradable)
+
+
 def test_the_command_names_the_version():
     bench = a_bench()
     bench.note(bench.scheduler.drain_started("large", bench.now))
