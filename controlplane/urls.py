@@ -12,6 +12,8 @@ def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's si
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+handler500 = "controlplane.unknown.failed"
+
 _REST = [
     path("", include(f"apps.{app}.urls"))
     for app in (

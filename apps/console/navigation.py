@@ -45,7 +45,7 @@ OPERATOR = (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
             Item("s", "Routes", "route", "routes"),
-            Item("l", "Policy lab", "adjustments-horizontal", "lab"),
+            Item("p", "Policy lab", "adjustments-horizontal", "lab"),
         ),
     ),
     Group(
@@ -94,15 +94,15 @@ SPEND = Group(
 )
 
 
-PEOPLE = Item("w", "Users", "users", "users")
+SETTINGS = Group("Settings", (Item("w", "Users", "users", "users"),))
 
 
 def groups_for(actor: Actor, *, tenants: list[tuple[UUID, str]], path: str) -> tuple[Group, ...]:
     """What the actor's rail shows; `tenants` are those it belongs to, `path` is the page it is on."""
-    platform = (*OPERATOR, Group("Settings", (PEOPLE,))) if actor.is_platform_admin else OPERATOR
-    groups = platform if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
+    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
     money = (FINANCE,) if may_set_prices(actor) else ()
-    return tuple(_placed(group, path) for group in (*groups, *money))
+    settings = (SETTINGS,) if actor.is_platform_admin else ()
+    return tuple(_placed(group, path) for group in (*groups, *money, *settings))
 
 
 def home_of(actor: Actor) -> str:

@@ -25,11 +25,7 @@ class Navigation:
 
 
 def render_page(request: ConsoleRequest, template: str, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    response = render(
-        request, f"console/pages/{template}", {**context, "navigation": _navigation(request)}, status=status
-    )
-    response.headers["Cache-Control"] = "no-store"
-    return response
+    return render(request, f"console/pages/{template}", {**context, "navigation": _navigation(request)}, status=status)
 
 
 def _navigation(request: ConsoleRequest) -> Navigation:

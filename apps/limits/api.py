@@ -96,10 +96,10 @@ class LimitRaiseView(_OneLimit):
 
     rules = {"POST": Permission.OPERATE, "DELETE": Permission.OPERATE}
 
-    @extend_schema(request=serializers.RaiseSerializer, responses=serializers.LimitSerializer)
+    @extend_schema(request=serializers.RaisedAmountSerializer, responses=serializers.LimitSerializer)
     def post(self, request: Request, limit_id: UUID) -> Response:
         limit = self.limit(limit_id)
-        wanted = parsed(serializers.RaiseSerializer, request.data)
+        wanted = parsed(serializers.RaisedAmountSerializer, request.data)
         services.raise_limit(actor=self.actor, limit=limit, now=self.now, **wanted)
         return Response(serializers.LimitSerializer(limit).data)
 

@@ -74,7 +74,7 @@ class LimitUseSerializer(serializers.Serializer[Any]):
         return None if use.used is None else f"{amount_of(use.limit.kind, use.used):f}"
 
 
-class RaiseSerializer(serializers.Serializer[Any]):
+class RaisedAmountSerializer(serializers.Serializer[Any]):
     amount = AmountField()
     until = serializers.DateTimeField()
 

@@ -36,10 +36,11 @@ def create_version(
     now: datetime,
     engine_args: dict[str, Any] | None = None,
     max_context_tokens: int | None = None,
+    weight_bytes: int | None = None,
+    weight_index: dict[str, Any] | None = None,
     **facts: Any,
 ) -> ModelVersion:
-    """`facts` are the other fields of a version, as in models.py, and `weight_index`, its weight index's content."""
-    weight_bytes = facts.pop("weight_bytes", None) or total_of_index(facts.pop("weight_index", None) or {})
+    """`facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum."""
     version = ModelVersion(
         model=model,
         label=label,
@@ -48,7 +49,7 @@ def create_version(
         served_name=served_name,
         engine_args=checked_engine_args(engine, engine_args or {}),
         max_context_tokens=max_context_tokens,
-        weight_bytes=weight_bytes,
+        weight_bytes=weight_bytes or total_of_index(weight_index or {}),
         created_at=now,
         **facts,
     )

@@ -56,6 +56,7 @@ class PublicModelsView(ActorView):
     """What anyone signed in may ask a gateway for."""
 
     rules = {"GET": Permission.SIGNED_IN}
+    pagination_class = None  # type: ignore[assignment]  # a short list, sent whole; the schema says so
 
     @extend_schema(responses=serializers.PublicModelSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002

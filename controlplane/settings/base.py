@@ -23,7 +23,7 @@ USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_5
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 # Without a mail host letters are kept as files, so that a link in one is not lost.
-EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'filebased'}.EmailBackend"
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend" if EMAIL_HOST else "apps.common.mail.PrivateFiles"
 EMAIL_FILE_PATH = VAR / "mail"
 EMAIL_TIMEOUT = 10
 EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.csp.content_security_policy",
+    "controlplane.caching.keep_nowhere",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -235,7 +236,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "controlplane.openapi.document_problems",
+    ],
     "ENUM_NAME_OVERRIDES": {
+        "LimitKindEnum": "apps.limits.models.Kind",
         "NodeStateEnum": "apps.fleet.models.NodeState",
         "ReplicaStateEnum": "apps.deployments.models.ReplicaState",
     },

@@ -63,7 +63,17 @@ class Layout:
     def owned(self) -> list[Path]:
         """Everything that `reset` deletes; a stranger's files in the same directory stay."""
         beat = self.var.glob("celerybeat-schedule*")
-        return [self.secrets, self.node, self.logs, self.run, self.demo, self.valkey, self.var / "staticfiles", *beat]
+        return [
+            self.secrets,
+            self.node,
+            self.logs,
+            self.run,
+            self.demo,
+            self.valkey,
+            self.var / "staticfiles",
+            self.var / "mail",
+            *beat,
+        ]
 
 
 def write_private(path: Path, text: str) -> None:

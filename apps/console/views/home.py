@@ -79,7 +79,7 @@ def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase
     key, text = mint_playground_key(actor=request.actor, tenant=tenant, now=now())
     assert key.expires_at is not None  # noqa: S101 - a database constraint of playground keys
     body = {"key_id": str(key.pk), "secret": text, "expires_at": key.expires_at.timestamp()}
-    return JsonResponse(body, headers={"Cache-Control": "no-store"})
+    return JsonResponse(body)
 
 
 @page(Permission.SEE_TENANT)

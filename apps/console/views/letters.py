@@ -75,6 +75,5 @@ def _accept(request: HttpRequest, user: User, token: str, context: dict[str, Any
 
 def _show(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponseBase:
     response = render(request, f"console/pages/{template}", context)
-    response.headers["Cache-Control"] = "no-store"
     response.headers["Referrer-Policy"] = "no-referrer"
     return response

@@ -127,7 +127,6 @@ def _show(request: HttpRequest, template: str, form: Any, refusal: DomainError |
         "provider": settings.OIDC.get("name", ""),
     }
     response = render(request, f"console/pages/{template}", context, status=_status_of(refusal))
-    response.headers["Cache-Control"] = "no-store"
     if retry_after_s := getattr(refusal, "retry_after_s", None):
         response.headers["Retry-After"] = str(retry_after_s)
     return response

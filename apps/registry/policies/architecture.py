@@ -61,12 +61,13 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     """Raises ConfigError. A model that also sees or hears is read by its text part; the rest is small."""
     text = config.get("text_config")
     merged = {**config, **text} if isinstance(text, Mapping) else dict(config)
+    name = str(merged.get("model_type") or "unknown")
     hidden = _number(merged, "hidden_size", "n_embd", "d_model")
     heads = _number(merged, "num_attention_heads", "n_head", "num_heads")
     layers = _number(merged, "num_hidden_layers", "n_layer", "num_layers")
     window, windowed = _window(merged, layers)
     return Architecture(
-        name=str(merged.get("model_type") or "unknown"),
+        name=name,
         layers=layers,
         hidden=hidden,
         heads=heads,
@@ -74,8 +75,8 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         head_size=_optional(merged, "head_dim") or hidden // heads,
         vocabulary=_number(merged, "vocab_size"),
         feed_forward=_optional(merged, "intermediate_size", "n_inner", "ffn_dim") or 4 * hidden,
-        is_gated=merged.get("model_type") not in _UNGATED,
-        is_tied=bool(merged.get("tie_word_embeddings", merged.get("model_type") in {"gpt2", "gemma", "gemma2"})),
+        is_gated=name not in _UNGATED,
+        is_tied=bool(merged.get("tie_word_embeddings", name in {"gpt2", "gemma", "gemma2"})),
         experts=_experts(merged),
         latent=_latent(merged),
         window_tokens=window,

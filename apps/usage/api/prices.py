@@ -81,7 +81,11 @@ class ReratingView(FinanceView):
     def get(self, request: Request, rerating_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.ReratingSerializer(get_rerating(rerating_id)).data)
 
-    @extend_schema(request=serializers.ReratingActionSerializer, responses={202: serializers.ReratingSerializer})
+    @extend_schema(
+        operation_id="reratings_decide",
+        request=serializers.ReratingActionSerializer,
+        responses={202: serializers.ReratingSerializer},
+    )
     def post(self, request: Request, rerating_id: UUID) -> Response:
         action = parsed(serializers.ReratingActionSerializer, request.data)["action"]
         decide = apply_rerating if action == "apply" else cancel_rerating

@@ -113,7 +113,7 @@ class NewAcceleratorPriceSerializer(serializers.Serializer[Any]):
 
 
 class BudgetSerializer(serializers.ModelSerializer[Budget]):
-    tenant = serializers.CharField(source="tenant.name", default=None)
+    tenant = serializers.CharField(source="tenant.name", allow_null=True, default=None)
 
     class Meta:
         model = Budget

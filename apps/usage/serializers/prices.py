@@ -9,8 +9,8 @@ BIGGEST_PRICE = 10**15
 
 
 class PriceSerializer(serializers.ModelSerializer[PriceEntry]):
-    version = serializers.CharField(source="version.__str__", default=None)
-    model = serializers.CharField(source="model.name", default=None)
+    version = serializers.StringRelatedField[Any](allow_null=True)
+    model = serializers.CharField(source="model.name", allow_null=True, default=None)
 
     class Meta:
         model = PriceEntry
@@ -42,7 +42,7 @@ class NewPriceSerializer(serializers.Serializer[Any]):
 
 class DiscountSerializer(serializers.ModelSerializer[TenantDiscount]):
     tenant = serializers.CharField(source="tenant.name")
-    model = serializers.CharField(source="model.name", default=None)
+    model = serializers.CharField(source="model.name", allow_null=True, default=None)
 
     class Meta:
         model = TenantDiscount

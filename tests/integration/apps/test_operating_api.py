@@ -192,6 +192,38 @@ def test_a_version_keeps_all_that_was_said_of_it(operator):
     assert made.data["weight_bytes"] == 16_060_522_496
 
 
+def test_weights_that_are_said_win_over_those_that_the_index_sums_up(operator):
+    model = operator.post("/api/v1/models/", {"name": "m", "task": "generate"}, format="json").data["id"]
+    body = {
+        "label": "v1", "engine": "vllm", "source": "s", "served_name": "m", "weight_bytes": 5,
+        "weight_index": {"metadata": {"total_size": 7}},
+    }  # fmt: skip
+    made = operator.post(f"/api/v1/models/{model}/versions/", body, format="json")
+    assert (made.status_code, made.data["weight_bytes"]) == (201, 5)
+
+
+@pytest.mark.parametrize("total", [10**300, 1e300, -1, "7", None, [7]])
+def test_no_index_of_weights_is_a_failure(operator, total):
+    model = operator.post("/api/v1/models/", {"name": "m", "task": "generate"}, format="json").data["id"]
+    index = {"metadata": {"total_size": total}}
+    body = {"label": "v1", "engine": "vllm", "source": "s", "served_name": "m", "weight_index": index}
+    assert operator.post(f"/api/v1/models/{model}/versions/", body, format="json").status_code in {201, 400}
+
+
+@pytest.mark.parametrize("value", [10**300, -1, 0, 1e300, "8", None, [], {}, True])
+@pytest.mark.parametrize("name", sorted(configs.LLAMA3_8B))
+def test_no_config_is_a_failure(operator, name, value):
+    model = operator.post("/api/v1/models/", {"name": "m", "task": "generate"}, format="json").data["id"]
+    body = {
+        "label": "v1",
+        "engine": "vllm",
+        "source": "s",
+        "served_name": "m",
+        "config": {**configs.LLAMA3_8B, name: value},
+    }
+    assert operator.post(f"/api/v1/models/{model}/versions/", body, format="json").status_code in {201, 400}
+
+
 def test_a_config_that_cannot_be_read_is_refused(operator):
     model = operator.post("/api/v1/models/", {"name": "m", "task": "generate"}, format="json").data["id"]
     body = {"label": "v1", "engine": "vllm", "source": "s", "served_name": "m", "config": {"model_type": "llama"}}

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.core.management import call_command
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
@@ -178,6 +179,33 @@ def test_an_unknown_path_and_an_unknown_id_are_problems(operator):
         response = operator.get(path)
         assert response.status_code == 404
         assert response.json()["code"] == "not_found"
+
+
+def test_the_schema_names_everything_once_and_says_that_errors_are_problems(tmp_path):
+    written = tmp_path / "schema.json"
+    call_command("spectacular", format="openapi-json", file=str(written), validate=True, fail_on_warn=True)
+    paths = json.loads(written.read_text())["paths"]
+    answers = [answer for path in paths.values() for name, answer in path.items() if name != "parameters"]
+    assert answers
+    assert all("application/problem+json" in answer["responses"]["4XX"]["content"] for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/models/", "/api/v1/usage/records.csv", "/audit.csv", "/overview/", "/nothing"]
+)
+def test_no_browser_or_proxy_keeps_an_answer(operator, path):
+    assert operator.get(path).headers["Cache-Control"] == "no-store"
+
+
+def test_what_nobody_foresaw_is_a_problem_for_programs_and_a_page_for_people(operator, monkeypatch):
+    monkeypatch.setattr("apps.registry.api.selectors", None)
+    operator.raise_request_exception = False
+    for_programs = operator.get("/api/v1/models/")
+    assert (for_programs.status_code, for_programs.headers["Content-Type"]) == (500, "application/problem+json")
+    assert for_programs.json()["code"] == "internal"
+    monkeypatch.setattr("apps.console.views.serving.render_page", None)
+    for_people = operator.get("/models/")
+    assert (for_people.status_code, for_people.headers["Content-Type"]) == (500, "text/html; charset=utf-8")
 
 
 def test_the_schema_is_served_and_its_page_needs_no_other_host(client, db):

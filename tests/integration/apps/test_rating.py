@@ -252,7 +252,8 @@ def test_finance_sets_prices_for_models_and_discounts_by_rest(version, people, a
     client = as_user(people.finance)
     amounts = {"input_pico_usd": 10, "cached_input_pico_usd": 5, "output_pico_usd": 20}
     for_model = {"model_id": str(version.model_id), "request_pico_usd": 3, "batch_discount_bp": 5000} | amounts
-    assert client.post("/api/v1/prices/", for_model).json()["model"] == version.model.name
+    of_model = client.post("/api/v1/prices/", for_model).json()
+    assert (of_model["model"], of_model["version"]) == (version.model.name, None)
     both = for_model | {"version_id": str(version.pk)}
     assert client.post("/api/v1/prices/", both).status_code == 400
     assert client.post("/api/v1/prices/", amounts).status_code == 400

@@ -1,9 +1,12 @@
 from io import BytesIO
+from typing import Any
 
 import pytest
-from rest_framework.exceptions import ParseError
+from django.http import QueryDict
+from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.serializers import CharField, ListField, Serializer
 
-from apps.common.parsing import StrictJSONParser
+from apps.common.parsing import BIGGEST_BODY_BYTES, StrictJSONParser, TooBigError, parsed
 
 pytestmark = pytest.mark.unit
 
@@ -27,5 +30,28 @@ def test_what_postgres_or_a_gateway_could_not_take_is_refused(body):
         StrictJSONParser().parse(BytesIO(body))
 
 
+def test_a_body_too_big_is_not_read_to_its_end():
+    body = BytesIO(b" " * (BIGGEST_BODY_BYTES + 100))
+    with pytest.raises(TooBigError):
+        StrictJSONParser().parse(body)
+    assert body.read()
+
+
 def test_plain_json_is_read():
     assert StrictJSONParser().parse(BytesIO('{"a": ["ü", 1, null]}'.encode())) == {"a": ["ü", 1, None]}
+
+
+class _Key(Serializer[Any]):
+    name = CharField()
+    networks = ListField(child=CharField(), required=False)
+
+
+def test_a_field_that_does_not_exist_is_refused_by_name():
+    with pytest.raises(ValidationError) as refused:
+        parsed(_Key, {"name": "k", "allowed_networks": ["10.0.0.0/8"]})
+    assert list(refused.value.detail) == ["allowed_networks"]
+    assert parsed(_Key, {"name": "k"}) == {"name": "k"}
+
+
+def test_an_unknown_word_in_an_address_does_no_harm():
+    assert parsed(_Key, QueryDict("name=k&utm_source=mail"))["name"] == "k"
