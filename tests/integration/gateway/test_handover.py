@@ -100,7 +100,7 @@ async def test_a_successor_that_dies_before_it_listens_has_taken_nothing_away(tm
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
         with gateway_process(tmp_path, snapshot, port, admin_port=admin_port) as old:
             path = tmp_path / "spool" / "gateway.sock"
-            taken = await asyncio.to_thread(handover.take_over, path)
+            taken = await _taken_from(path)
             assert taken.serve.getsockname()[1] == port
             for each in (taken.serve, taken.admin, taken.predecessor):
                 each.close()
@@ -154,3 +154,11 @@ async def test_sigterm_ends_a_stream_that_outlasts_the_grace_and_says_meanwhile_
     [record] = spooled(tmp_path)
     assert (record.error_code, record.outcome, record.usage_source) == ("shutting_down", "failed", "engine")
     assert list((tmp_path / "spool").glob("*.journal")) == []
+
+
+async def _taken_from(path):
+    """It is offered a moment after the port is open."""
+    async with asyncio.timeout(10):
+        while (taken := await asyncio.to_thread(handover.take_over, path)) is None:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+    return taken
