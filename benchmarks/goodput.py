@@ -7,6 +7,7 @@ Without --policies: ours, and for each workload the peers that do best on it, wi
 """
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -16,9 +17,14 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it can be run as a file
 
-from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, Lab
-from workers.simulator.report import Scores, score
-from workers.simulator.workloads.registry import WORKLOADS
+from workers.compiled.finder import prefer_compiled
+from workers.contracts.cache import find_cache
+
+prefer_compiled(find_cache(os.environ), os.environ)
+
+from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, Lab  # noqa: E402
+from workers.simulator.report import Scores, score  # noqa: E402
+from workers.simulator.workloads.registry import WORKLOADS  # noqa: E402
 
 LOADS = {"W1": (1.0, 1.25, 1.5), "W2": (3.0, 4.5), "W3": (0.4,), "W4": (2.0,), "W5": (3.0,)}
 ROUTERS = (
