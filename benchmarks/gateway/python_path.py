@@ -71,7 +71,7 @@ class PythonPath:
         metrics = RequestMetrics()
         connections = Connections()
         limits = Limits(monotonic=time.monotonic, unix_time=time.time)
-        driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn)
+        driver = Driver(Scheduler(SchedulerConfig()), time.monotonic, self._turn, time.time)
         meter = Meter(
             self._turn,
             origin=origin,

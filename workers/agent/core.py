@@ -17,7 +17,7 @@ from workers.agent.link import Link
 from workers.agent.machine import open_gpus
 from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers
 from workers.agent.node_files import NodeFiles, RefusedError
-from workers.agent.offers import offered_endpoints
+from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.peers import any_answers
 from workers.agent.probes import probe
 from workers.agent.processes import EngineProcesses, boot_clock
@@ -76,6 +76,7 @@ class Agent:
         self._memories: dict[str, ReplicaMemory] = {}
         self._reports: list[ReplicaReport] = []
         self._probing: dict[str, asyncio.Task[None]] = {}
+        self._load_times = LoadTimes()
         self._nudge = asyncio.Event()
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -130,9 +131,14 @@ class Agent:
             is_cut_off=is_cut_off,
         )
         self._memories, self._reports = turn.memories, self._with_memory(turn.reports)
-        self._files.offer(offered_endpoints(turn.reports, processes, self._reports_continuous_usage))
+        self._offer(turn.reports, processes, now)
         for action in turn.actions:
             self._carry_out(action, processes)
+
+    def _offer(self, reports: list[ReplicaReport], processes: Mapping[str, ProcessView], now: float) -> None:
+        tells_usage = self._reports_continuous_usage
+        coming = coming_endpoints(reports, processes, tells_usage, self._load_times, now=now, unix_time=time.time())
+        self._files.offer(offered_endpoints(reports, processes, tells_usage), coming)
 
     def _with_memory(self, reports: list[ReplicaReport]) -> list[ReplicaReport]:
         used = self._accelerators.used_by_session()
@@ -172,6 +178,8 @@ class Agent:
             del self._probing[replica_id]
         if result.trial_passed:
             self._processes.mark_passed(replica_id, process.pid)
+            if not process.has_passed:
+                self._load_times.note(process.spec, boot_clock() - process.started_at)
         memory = self._memories.get(replica_id)
         if memory:
             self._memories[replica_id] = reconcile.remember_probe(memory, result, boot_clock())

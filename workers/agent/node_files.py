@@ -33,7 +33,7 @@ class NodeFiles:
         self._node_id = node_id
         self.desired = self._load_desired()
         self.snapshot_generation = self._load_snapshot_generation()
-        self._offered: list[Endpoint] | None = None
+        self._offered: tuple[list[Endpoint], list[Endpoint]] | None = None
         self._offers = 0
         self._decisions_taken = ("", 0)
 
@@ -71,13 +71,15 @@ class NodeFiles:
         elif path.read_text().strip() != public_key:
             log.error("the control plane's snapshot key is not the one in %s; its snapshots will be refused", path)
 
-    def offer(self, endpoints: list[Endpoint]) -> None:
-        if endpoints == self._offered:
+    def offer(self, endpoints: list[Endpoint], coming: list[Endpoint] | None = None) -> None:
+        """`coming` are those that are not ready yet."""
+        coming = coming or []
+        if (endpoints, coming) == self._offered:
             return
         self._offers += 1
-        offered = EndpointList(node_id=self._node_id, sequence=self._offers, endpoints=endpoints)
+        offered = EndpointList(node_id=self._node_id, sequence=self._offers, endpoints=endpoints, coming=coming)
         self._write(layout.ENDPOINTS_FILE, msgspec.json.encode(offered))
-        self._offered = endpoints
+        self._offered = (endpoints, coming)
 
     def read_gateway_report(self, now: float) -> GatewayReport | None:
         """None when there is none, or none of late. `now` in Unix seconds."""

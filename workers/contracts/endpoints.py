@@ -1,6 +1,6 @@
 """Engines a gateway may send to, as the agent of the node offers them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -40,6 +40,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     `max_running_requests` is how many requests the gateway keeps in the engine at once. `engine` names the adapter
     ("vllm", "llamacpp", "fake"); `reports_continuous_usage` says that the engine understands
     `stream_options.continuous_usage_stats`, which makes the token count of a stream cut short exact.
+
+    One that is not warm gets nothing yet; `ready_at` (Unix seconds) is when it may be, None unknown.
     """
 
     endpoint_id: str
@@ -50,11 +52,21 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     reports_continuous_usage: bool = True
     is_draining: bool = False
     shape: EngineShape = EngineShape()
+    warmth: Literal["warm", "loading", "asleep"] = "warm"
+    ready_at: float | None = None
+
+    @property
+    def is_warm(self) -> bool:
+        return self.warmth == "warm"
 
 
 class EndpointList(Struct, frozen=True, kw_only=True):
-    """Everything the agent offers now. `sequence` grows with each change of one agent process."""
+    """Everything the agent offers now. `sequence` grows with each change of one agent process.
+
+    `coming` are those that load or sleep, apart so that who knows nothing of warmth sends them nothing.
+    """
 
     node_id: str
     sequence: int = 0
     endpoints: list[Endpoint] = field(default_factory=list)
+    coming: list[Endpoint] = field(default_factory=list)

@@ -28,7 +28,7 @@ BREAKER_WORDS: dict[BreakerState, str] = {
 def build_scheduler_report(driver: Driver, now: float) -> SchedulerReport:
     lengths = islice(reversed(driver.estimates.lengths.values()), MAX_ESTIMATES)
     prompts = islice(reversed(driver.estimates.prompts.items()), MAX_ESTIMATES)
-    engines = {engine.endpoint.endpoint_id: engine for engine in driver.engines}
+    engines = {engine.endpoint.endpoint_id: engine for engine in driver.known_engines}
     states = islice(driver.scheduler.endpoint_states(now), MAX_ENDPOINTS)
     return SchedulerReport(
         tenants=_tenant_queues(driver),

@@ -62,6 +62,7 @@ class Driver:
         scheduler: Scheduler,
         monotonic: Callable[[], float],
         turn: Turn,
+        unix_time: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], Timer] | None = None,
     ) -> None:
         self._scheduler = scheduler
@@ -72,7 +73,7 @@ class Driver:
         self._scheduled: dict[int, Flight] = {}
         self._batches: dict[tuple[str, int], Batch] = {}
         self._next_id = 0
-        self._roster = Roster(scheduler, monotonic, turn)
+        self._roster = Roster(scheduler, monotonic, unix_time, turn)
         self._flows = Flows()
         self.estimates = Estimates()
         self.workflows = Workflows()
@@ -83,12 +84,18 @@ class Driver:
         return self._scheduler
 
     @property
-    def engines(self) -> list[Engine]:
+    def known_engines(self) -> list[Engine]:
+        """Those that serve, and those that will."""
         return list(self._roster.engines.values())
 
     @property
+    def engines(self) -> list[Engine]:
+        """Those that serve."""
+        return [engine for engine in self._roster.engines.values() if engine.endpoint.is_warm]
+
+    @property
     def endpoints(self) -> list[Endpoint]:
-        return [engine.endpoint for engine in self._roster.engines.values()]
+        return [engine.endpoint for engine in self.engines]
 
     def serves(self, version_id: str) -> bool:
         """Whether any engine is offered for it."""

@@ -87,7 +87,8 @@ class EndpointsFile:
         if content is None:
             return None
         try:
-            return msgspec.json.decode(content, type=EndpointList).endpoints
+            offered = msgspec.json.decode(content, type=EndpointList)
         except msgspec.DecodeError as error:
             logger.warning("%s refused: %s", self._file.path.name, error)
             return None
+        return [*offered.endpoints, *offered.coming]

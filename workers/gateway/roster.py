@@ -13,14 +13,17 @@ from workers.scheduling.scheduler import Scheduler
 
 
 class Roster:
-    """By endpoint id. `offered_to` counts the engines of a version.
+    """By endpoint id. `offered_to` counts the engines of a version that may be sent to.
 
     What changes something returns the scheduler's commands; an engine that is no longer known changes nothing.
     """
 
-    def __init__(self, scheduler: Scheduler, monotonic: Callable[[], float], turn: Turn) -> None:
+    def __init__(
+        self, scheduler: Scheduler, monotonic: Callable[[], float], unix_time: Callable[[], float], turn: Turn
+    ) -> None:
         self._scheduler = scheduler
         self._monotonic = monotonic
+        self._unix_time = unix_time
         self._turn = turn
         self.engines: dict[str, Engine] = {}
         self.offered_to: Counter[str] = Counter()
@@ -29,7 +32,7 @@ class Roster:
         offered = {endpoint.endpoint_id: endpoint for endpoint in endpoints}
         for endpoint_id in [known for known in self.engines if known not in offered]:
             self._lose(endpoint_id)
-        self.offered_to = Counter(e.version_id for e in offered.values() if not e.is_draining)
+        self.offered_to = Counter(e.version_id for e in offered.values() if e.is_warm and not e.is_draining)
         return [command for endpoint in offered.values() for command in self._update(endpoint)]
 
     def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> list[Command]:
@@ -79,6 +82,8 @@ class Roster:
             self._monotonic(),
             is_draining=endpoint.is_draining,
             spec=engine.spec(),
+            warmth=endpoint.warmth,
+            ready_in_s=None if endpoint.ready_at is None else endpoint.ready_at - self._unix_time(),
         )
 
     def _lose(self, endpoint_id: str) -> None:

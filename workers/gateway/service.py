@@ -119,6 +119,7 @@ class GatewayService:
             Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
             time.monotonic,
             self._turn,
+            time.time,
             lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
         )
         self._explainer = Explainer(time.monotonic, time.time)

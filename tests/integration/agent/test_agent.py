@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import SystemRandom
@@ -72,12 +73,19 @@ def desired(*specs, generation=1, fence=1):
     return DesiredState(node_id="node-1", generation=generation, fence=fence, replicas=list(specs))
 
 
-def offered(node):
+def told(node):
     try:
-        content = (node / layout.ENDPOINTS_FILE).read_bytes()
+        return msgspec.json.decode((node / layout.ENDPOINTS_FILE).read_bytes(), type=EndpointList)
     except FileNotFoundError:
-        return {}
-    return {endpoint.endpoint_id: endpoint for endpoint in msgspec.json.decode(content, type=EndpointList).endpoints}
+        return EndpointList(node_id="node-1")
+
+
+def offered(node):
+    return {endpoint.endpoint_id: endpoint for endpoint in told(node).endpoints}
+
+
+def coming(node):
+    return {endpoint.endpoint_id: endpoint for endpoint in told(node).coming}
 
 
 def state_of(plane, replica_id="replica-1"):
@@ -92,6 +100,20 @@ def environment_of(pid):
 def snapshot(generation):
     empty = {name: [] for name in ("service_classes", "slo_profiles", "tenants", "keys", "versions", "routes")}
     return Snapshot(generation=generation, compiled_at=1.0, **empty)
+
+
+async def test_an_engine_that_loads_is_told_to_the_gateway_and_the_next_time_with_its_end(node):
+    one = replica_spec(port=free_port(), engine_args={"time_scale": 0.01, "load_time_s": 2.0})
+    async with control_plane() as plane, agent(node, plane) as running:
+        plane.desired = desired(one)
+        await eventually(lambda: coming(node))
+        assert (coming(node)["replica-1"].warmth, coming(node)["replica-1"].ready_at) == ("loading", None)
+        assert offered(node) == {}
+        await eventually(lambda: "replica-1" in offered(node))
+        assert coming(node) == {}
+        running.restart_replica("replica-1")
+        await eventually(lambda: coming(node))
+        assert coming(node)["replica-1"].ready_at > time.time()
 
 
 async def test_a_wanted_replica_is_started_proved_offered_and_reported(node):

@@ -182,6 +182,23 @@ async def test_a_busy_engine_is_left_alone_however_long_its_answers_take(tmp_pat
     assert (answer.status, record.attempts) == (200, 1)
 
 
+async def test_a_request_waits_for_an_engine_that_loads_and_is_sent_when_it_is_warm(tmp_path):
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        warm = snapshot_for(("demo-chat", 100, [engine.port]))
+        loading = [
+            msgspec.structs.replace(endpoint, warmth="loading", ready_at=time.time() + 600)
+            for endpoint in warm.endpoints
+        ]
+        async with running_gateway(tmp_path, msgspec.structs.replace(warm, endpoints=loading)) as gateway:
+            asked = asyncio.create_task(gateway.chat())
+            await asyncio.sleep(0.3)
+            assert not asked.done()
+            assert (await call(engine.port, "GET", "/fake/requests")).json()["requests"] == []
+            gateway.publish(msgspec.structs.replace(warm, generation=2))
+            answer = await asyncio.wait_for(asked, 10)
+    assert answer.status == 200
+
+
 async def test_a_workflow_past_its_deadline_is_ended_wherever_its_calls_are(tmp_path):
     headers = {"X-Workflow-Id": "w", "X-Workflow-Deadline-Ms": "600"}
     async with (

@@ -15,6 +15,7 @@ from workers.contracts.endpoints import Endpoint, EndpointList
 from workers.contracts.signing import public_key_text, sign
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
+from workers.gateway.files import EndpointsFile
 
 pytestmark = pytest.mark.unit
 
@@ -121,6 +122,16 @@ def test_offers_are_written_when_they_change_and_numbered(tmp_path):
         held.offer(offer)
     written = msgspec.json.decode((tmp_path / layout.ENDPOINTS_FILE).read_bytes(), type=EndpointList)
     assert (written.sequence, written.endpoints) == (2, [endpoint])
+
+
+def test_what_is_coming_is_told_apart_from_what_serves(tmp_path):
+    held = files(tmp_path)
+    endpoint = Endpoint(endpoint_id="e", version_id="v", base_url="http://127.0.0.1:9000", warmth="loading")
+    for _ in range(2):
+        held.offer([], [endpoint])
+    written = msgspec.json.decode((tmp_path / layout.ENDPOINTS_FILE).read_bytes(), type=EndpointList)
+    assert (written.sequence, written.endpoints, written.coming) == (1, [], [endpoint])
+    assert EndpointsFile(tmp_path / layout.ENDPOINTS_FILE).read_if_changed() == [endpoint]
 
 
 def test_a_gateway_report_of_some_time_ago_says_nothing_about_now(tmp_path):

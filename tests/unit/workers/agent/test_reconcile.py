@@ -8,7 +8,7 @@ from msgspec import structs
 from tests.support.node_world import World
 from tests.support.specs import replica_spec
 from workers.agent.memory import ActionKind, Timers
-from workers.agent.offers import offered_endpoints
+from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.reconcile import remember_restart
 
 pytestmark = pytest.mark.unit
@@ -36,6 +36,18 @@ def offered(node):
     return {endpoint.endpoint_id: endpoint.is_draining for endpoint in endpoints}
 
 
+def coming(node, load_times=None):
+    found = coming_endpoints(
+        node.reports.values(),
+        node.views(),
+        lambda engine: True,
+        load_times or LoadTimes(),
+        now=node.now,
+        unix_time=node.now + 1000.0,
+    )
+    return {endpoint.endpoint_id: (endpoint.warmth, endpoint.ready_at) for endpoint in found}
+
+
 def draining(spec):
     return structs.replace(spec, is_draining=True)
 
@@ -48,6 +60,35 @@ def test_a_wanted_replica_is_started_and_offered_once_it_has_answered_a_real_req
     assert (node.states(), offered(node)) == ({"one": "warming"}, {})
     node.turn()
     assert (node.states(), offered(node)) == ({"one": "ready"}, {"one": False})
+
+
+def test_an_engine_that_loads_is_told_as_coming_and_for_how_long_once_that_is_known():
+    node = world(ONE)
+    node.turn(2)
+    assert coming(node) == {"one": ("loading", None)}
+    load_times = LoadTimes()
+    load_times.note(ONE, 30.0)
+    began_at = node.views()["one"].started_at
+    assert coming(node, load_times) == {"one": ("loading", began_at + 1030.0)}
+    node.turn(3)
+    assert (coming(node, load_times), offered(node)) == ({}, {"one": False})
+
+
+def test_what_loads_longer_than_expected_is_never_due_at_once():
+    node = world(ONE)
+    node.turn(2)
+    load_times = LoadTimes()
+    load_times.note(ONE, 0.1)
+    assert coming(node, load_times) == {"one": ("loading", node.now + 1005.0)}
+
+
+def test_load_times_are_of_the_spec_else_of_the_version_and_bounded():
+    load_times = LoadTimes()
+    load_times.note(structs.replace(ONE, max_running_requests=99), 7.0)
+    assert load_times.expected(ONE) == 7.0
+    for number in range(1000):
+        load_times.note(structs.replace(ONE, version_id=f"v{number}"), 1.0)
+    assert len(load_times._seconds) <= 256
 
 
 def test_a_healthy_engine_that_never_answers_a_real_request_is_never_offered_and_killed_at_last():

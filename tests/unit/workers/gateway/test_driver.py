@@ -17,6 +17,7 @@ pytestmark = pytest.mark.unit
 
 TENANT = TenantPolicy(tenant_id="t", name="t", service_class="gold", slo_profile="p")
 UNKNOWN = EngineShape()
+EPOCH = 1e9
 KNOWN = EngineShape(cost_profile="llama3-8b/h100/tp1")
 
 
@@ -31,6 +32,7 @@ class Asker:
 
     def refused(self, reject):
         self.told.append(reject.code)
+        self.retry_after_s = reject.retry_after_s
 
     def cancelled(self, cancel):
         self.told.append(cancel.reason)
@@ -46,7 +48,9 @@ class Yard:
         self.now = 0.0
         self.timers = []
         turn = Turn(spool=None, call_soon=lambda _end: None)
-        self.driver = Driver(Scheduler(SchedulerConfig()), lambda: self.now, turn, self._call_later)
+        self.driver = Driver(
+            Scheduler(SchedulerConfig()), lambda: self.now, turn, lambda: self.now + EPOCH, self._call_later
+        )
 
     def _call_later(self, delay_s, work):
         timer = _Timer(self.now + delay_s, work)
@@ -150,6 +154,34 @@ def test_an_engine_that_asks_for_a_pause_gets_one_and_is_no_worse_for_it(yard):
     yard.now = 7.1
     yard.driver.tick()
     assert yard.steps("second")[-1] == "sent"
+
+
+def offer_one_that_loads(yard, ready_at=None, warmth="loading"):
+    yard.driver.set_endpoints(
+        [Endpoint(endpoint_id="e", version_id="v", base_url="http://h:1", warmth=warmth, ready_at=ready_at)]
+    )
+
+
+def test_an_engine_that_loads_is_known_and_sent_nothing_until_it_is_warm(yard):
+    offer_one_that_loads(yard)
+    asker = yard.ask()
+    assert (asker.told, yard.driver.engines, yard.driver.serves("v")) == ([], [], False)
+    [state] = yard.driver.scheduler.endpoint_states(0.0)
+    assert state.warmth == "loading"
+    yard.offer("e")
+    assert (asker.told, yard.driver.serves("v")) == (["e"], True)
+
+
+def test_who_is_refused_while_an_engine_loads_is_told_when_it_will_be_there(yard):
+    offer_one_that_loads(yard, ready_at=EPOCH + 47)
+    asker = yard.ask()
+    for second in range(1, 40):
+        yard.now = float(second)
+        yard.driver.tick()
+        if asker.told:
+            break
+    assert asker.told == ["no_endpoint"]
+    assert asker.retry_after_s == 47 - second
 
 
 def test_the_timer_is_set_for_when_the_scheduler_wants_to_be_asked(yard):
