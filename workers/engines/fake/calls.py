@@ -162,10 +162,17 @@ def read_embedding(body: dict[str, Any], served: Served, priority: str | None, i
     )
     fields.close()
     check_model(fields, served)
+    check_inputs(inputs, served)
+    return call
+
+
+def check_inputs(inputs: list[list[str]], served: Served) -> None:
+    """Each is something to read, and not too much."""
+    if not inputs or not all(inputs):
+        raise bad_request("The decoder prompt cannot be empty")
     for tokens in inputs:
         if len(tokens) > served.max_model_tokens:
             raise too_long(served.max_model_tokens, len(tokens))
-    return call
 
 
 def read_inputs(value: Any, ids: TokenIds) -> list[list[str]]:

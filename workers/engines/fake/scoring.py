@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from workers.engines.fake.calls import EmbeddingCall, Served, check_model
+from workers.engines.fake.calls import EmbeddingCall, Served, check_inputs, check_model
 from workers.engines.fake.embedding import vector_of
-from workers.engines.fake.errors import bad_request, too_long
+from workers.engines.fake.errors import bad_request
 from workers.engines.fake.fields import Fields
 from workers.engines.fake.shapes import encode, pooling_usage
 from workers.engines.fake.words import split_tokens
@@ -51,9 +51,7 @@ def _call(fields: Fields, served: Served, left: Any, right: Any) -> EmbeddingCal
     if not left or not right:
         raise bad_request("At least one text_pair element must be given")
     inputs = [split_tokens(text) for text in [*left, *right]]
-    for tokens in inputs:
-        if len(tokens) > served.max_model_tokens:
-            raise too_long(served.max_model_tokens, len(tokens))
+    check_inputs(inputs, served)
     return EmbeddingCall(inputs=inputs, is_base64=False, priority=0, request_id=None, left_inputs=len(left))
 
 

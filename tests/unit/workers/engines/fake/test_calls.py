@@ -2,11 +2,13 @@ import pytest
 
 from workers.engines.fake.calls import Served, decode_body, read_chat, read_completion, read_embedding
 from workers.engines.fake.errors import APIError
+from workers.engines.fake.scoring import read_rerank
 from workers.engines.fake.words import TokenIds
 
 pytestmark = pytest.mark.unit
 
 SERVED = Served(name="m", task="generate", max_model_tokens=100)
+SERVED_TO_EMBED = Served(name="m", task="embed", max_model_tokens=100)
 MESSAGES = [{"role": "user", "content": "hello there"}]
 
 
@@ -120,6 +122,17 @@ def test_stream_options_need_a_stream():
 @pytest.mark.parametrize("body", [b"[]", b"5", b"null", b"{", b"", b"\xff\xfe{}"])
 def test_a_body_that_is_no_object_is_refused(body):
     assert refusal(decode_body, body).status == 400
+
+
+@pytest.mark.parametrize("nothing", ["", [], ["a", ""], [[]]])
+def test_nothing_cannot_be_embedded(nothing):
+    error = refusal(read_embedding, {"model": "m", "input": nothing}, SERVED_TO_EMBED, None, TokenIds())
+    assert (error.status, error.body["error"]["message"]) == (400, "The decoder prompt cannot be empty")
+
+
+def test_nothing_cannot_be_compared_with_anything():
+    error = refusal(read_rerank, {"model": "m", "query": "", "documents": ["a"]}, SERVED_TO_EMBED)
+    assert error.status == 400
 
 
 def test_an_embedding_needs_input():
