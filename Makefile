@@ -1,6 +1,6 @@
 # Everything a person types. Variables are given after the target: make up ENGINE=fake TOKENYARD_WEB_PORT=8100
 .DEFAULT_GOAL := help
-.PHONY: help up agent status logs down reset test test-engine check format lock base dev compiled
+.PHONY: help up agent status logs manage down reset test test-engine check format lock base dev compiled
 MAKEFLAGS += --no-print-directory
 export PYTHONUTF8 := 1
 
@@ -26,6 +26,9 @@ status: base ## what runs, since when, restarted how often
 
 logs: base ## follow every log
 	@$(PY) -m deploy.local logs
+
+manage: base ## a command of manage.py in the stack that runs (ARGS='simulate --help')
+	@$(PY) -m deploy.local manage $(ARGS)
 
 down: base ## stop everything
 	@$(PY) -m deploy.local down

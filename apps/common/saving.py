@@ -1,11 +1,14 @@
 """Saving a row that came from outside: what the database or the model refuses becomes a domain error."""
 
+import re
+
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import DatabaseError, DataError, IntegrityError, models, transaction
 
 from apps.common.errors import ConflictError, DomainError, InvalidInputError
 
 _NUL = "\x00"
+_RULE = re.compile(r"Constraint “(\w+)” is violated\.")  # their names are sentences
 
 
 def save_checked(row: models.Model) -> None:
@@ -30,11 +33,15 @@ def _from_validation(error: ValidationError) -> DomainError:
     if not hasattr(error, "error_dict"):
         return InvalidInputError("; ".join(error.messages))
     codes = {item.code for items in error.error_dict.values() for item in items}
-    fields = {name: " ".join(messages) for name, messages in error.message_dict.items()}
+    fields = {name: _in_words(" ".join(messages)) for name, messages in error.message_dict.items()}
     message = "; ".join(fields.values())
     named = {name: text for name, text in fields.items() if name != NON_FIELD_ERRORS}
     kind = ConflictError if codes & {"unique", "unique_together"} else InvalidInputError
     return kind(message, fields=named)
+
+
+def _in_words(message: str) -> str:
+    return _RULE.sub(lambda found: f"The rule “{found[1].replace('_', ' ')}” would be broken.", message)
 
 
 def _from_database(error: DatabaseError, row: models.Model) -> DomainError:

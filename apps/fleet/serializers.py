@@ -1,8 +1,27 @@
 from typing import Any
+from urllib.parse import urlsplit
 
 from rest_framework import serializers
 
 from apps.fleet.models import Accelerator, JoinToken, Node
+
+
+class GatewayURLField(serializers.CharField):
+    """DRF's own field takes no host without a dot, which is how machines are called in their own network."""
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if text and not _is_http_address(text):
+            raise serializers.ValidationError("write it as http://HOST:PORT")
+        return text
+
+
+def _is_http_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 class AcceleratorSerializer(serializers.ModelSerializer[Accelerator]):
@@ -30,7 +49,7 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
 
 class NewNodeSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
-    gateway_url = serializers.URLField(max_length=200, required=False, default="")
+    gateway_url = GatewayURLField(max_length=200, required=False, allow_blank=True, default="")
 
 
 class ShownOnceNodeSerializer(NodeSerializer):
@@ -78,7 +97,7 @@ class ShownOnceJoinTokenSerializer(JoinTokenSerializer):
 class JoinSerializer(serializers.Serializer[Any]):
     token = serializers.CharField(max_length=200)
     name = serializers.SlugField(max_length=63)
-    gateway_url = serializers.URLField(max_length=200, required=False, default="")
+    gateway_url = GatewayURLField(max_length=200, required=False, allow_blank=True, default="")
 
 
 class JoinedSerializer(serializers.Serializer[Any]):

@@ -19,6 +19,7 @@ class PreviewView(OperatorView):
     @extend_schema(request=serializers.PreviewRequestSerializer, responses=serializers.PreviewSerializer)
     def post(self, request: Request) -> Response:
         asked = parsed(serializers.PreviewRequestSerializer, request.data)
+        asked.pop("name", None)
         version = get_version(asked.pop("version_id"))
         return Response(shown(services.preview_deployment(version=version, now=self.now, **asked)))
 

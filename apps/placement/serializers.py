@@ -7,6 +7,9 @@ from apps.deployments.serializers import StageSerializer
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
+    """The body that would make the deployment does, too."""
+
+    name = serializers.CharField(required=False)
     version_id = serializers.UUIDField()
     replica_count = serializers.IntegerField(default=1, min_value=1, max_value=MAX_REPLICAS)
     max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)

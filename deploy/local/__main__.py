@@ -1,4 +1,4 @@
-"""`python -m deploy.local up|status|logs|down|reset`, which the Makefile calls."""
+"""`python -m deploy.local up|status|logs|manage|down|reset`, which the Makefile calls."""
 
 import argparse
 import asyncio
@@ -56,6 +56,10 @@ def _logs(configuration: Configuration, _: argparse.Namespace) -> int:
     return control.show_logs(configuration, _show, has_colour=_has_colour())
 
 
+def _manage(configuration: Configuration, options: argparse.Namespace) -> int:
+    return control.manage(configuration, options.arguments, _show)
+
+
 def _down(configuration: Configuration, _: argparse.Namespace) -> int:
     return control.down(configuration, _show)
 
@@ -71,6 +75,7 @@ _COMMANDS: dict[str, Callable[[Configuration, argparse.Namespace], int]] = {
     "up": _up,
     "status": _status,
     "logs": _logs,
+    "manage": _manage,
     "down": _down,
     "reset": _reset,
 }
@@ -84,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     starting.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     commands.add_parser("status", help="what runs, since when, restarted how often")
     commands.add_parser("logs", help="the last lines of every log, then what is added")
+    managing = commands.add_parser("manage", help="a command of manage.py in the stack that runs")
+    managing.add_argument("arguments", nargs=argparse.REMAINDER)
     commands.add_parser("down", help="stop everything, also what a killed supervisor left")
     resetting = commands.add_parser("reset", help="stop everything and delete its data")
     resetting.add_argument("--yes", action="store_true", help="do not ask")

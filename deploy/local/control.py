@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from deploy.local import logs, pidfiles, postgres, state
+from deploy.local import credentials, logs, pidfiles, postgres, programme, state
 from deploy.local.configuration import Configuration
 from deploy.local.engines import end_engines
 from deploy.local.layout import Layout
@@ -45,6 +45,16 @@ def _without_supervisor(layout: Layout) -> str:
         f"The supervisor of the stack in {layout.var} is gone, but these still run: {', '.join(left)}.\n"
         "`make up` takes over, `make down` ends them."
     )
+
+
+def manage(configuration: Configuration, arguments: Sequence[str], show: Show) -> int:
+    """manage.py with the running stack's database and keys."""
+    layout = Layout(configuration.var)
+    if state.read_running(layout.state) is None:
+        show(_without_supervisor(layout))
+        return 3
+    step = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets)).manage_step(arguments)
+    return subprocess.run(step.command, env=step.environment, cwd=step.directory, check=False).returncode
 
 
 def show_logs(configuration: Configuration, show: Show, *, has_colour: bool) -> int:

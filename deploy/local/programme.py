@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,6 +57,10 @@ class Programme:
     def engine_step(self, engine: str) -> StepSpec:
         command = _python("-m", "workers.engines.environments", "install", engine)
         return self._step("engine", command, is_shown=True, limit_s=_INSTALL_LIMIT_S)
+
+    def manage_step(self, arguments: Sequence[str]) -> StepSpec:
+        """Any command of manage.py, as one of the stack's processes."""
+        return self._step("manage", self._manage(*arguments))
 
     def migrate_step(self) -> StepSpec:
         """It makes the role that web signs in as, and says which rows that may see."""

@@ -77,7 +77,7 @@ def _exchange(web_url: str, body: dict[str, str]) -> dict[str, str]:
 def _detail_of(body: bytes) -> str:
     try:
         problem = json.loads(body)
-        return "; ".join([problem["detail"], *problem["fields"].values()])
+        return "; ".join([problem["detail"], *(f"{name}: {text}" for name, text in problem["fields"].items())])
     except (ValueError, KeyError, TypeError, AttributeError):
         return body[:200].decode(errors="replace")
 

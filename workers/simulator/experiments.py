@@ -86,6 +86,8 @@ def check(experiment: Experiment, folder: Path | None = None) -> None:
     for name in ("load", "speed", "ttft_slo_s", "tpot_slo_s"):
         if not 0 < getattr(experiment, name) < float("inf"):
             raise ExperimentError(f"{name} must be more than 0.")
+    if experiment.duration_s is not None and not 0 < experiment.duration_s < float("inf"):
+        raise ExperimentError("duration_s must be more than 0.")
     if experiment.engine not in list_engines(folder):
         raise ExperimentError(f"There are no costs of an engine {experiment.engine!r}.")
     _check_trace(experiment, folder)
@@ -117,6 +119,8 @@ def run(experiment: Experiment, report: Report, folder: Path | None = None) -> I
 
 def _play(lab: Lab, experiment: Experiment, policy: str, replicas: int) -> Summary:
     workload = _workload(lab, experiment)
+    if not jobs_of(workload):
+        raise ExperimentError("No request falls into this time.")
     core = lab.core(policy, workload, experiment.seed)
     outcome = lab.play(workload, core, ReplayConfig(), fleet=replicas)
     usd_per_hour = experiment.usd_per_gpu_hour * _accelerators(workload.engine)

@@ -81,7 +81,7 @@ def run_next(*, clock: Clock) -> PolicyRun | None:
     except (InvalidInputError, msgspec.ValidationError, OSError) as error:
         _fail(run, str(error), clock())
     if not run.is_over:
-        _fail(run, "The simulator ended without a result.", clock())
+        _fail(run, "The simulator ended without a result; the log of the controller says why.", clock())
     return run
 
 
@@ -121,9 +121,8 @@ def _fail(run: PolicyRun, error: str, now: datetime) -> None:
 def _play(experiment: Experiment) -> Iterator[dict[str, Any]]:
     """The lines that `python -m workers.simulator` prints. It keeps no loop of the controller from its processor."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "workers.simulator"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, cwd=settings.ROOT,
-    )  # fmt: skip
+        [sys.executable, "-m", "workers.simulator"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=settings.ROOT
+    )
     limit = Timer(MAX_RUN_S, process.kill)
     limit.start()
     try:

@@ -1,5 +1,6 @@
 import re
 from datetime import date
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -128,7 +129,7 @@ class NewBudgetSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField(max_length=100)
     tenant_id = serializers.UUIDField(required=False, allow_null=True, default=None)
-    amount_usd = serializers.DecimalField(max_digits=20, decimal_places=2)
+    amount_usd = serializers.DecimalField(max_digits=20, decimal_places=2, min_value=Decimal("0.01"))
     public_model = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
     zone = serializers.CharField(max_length=64, required=False, default="UTC")
     thresholds_percent = serializers.ListField(child=serializers.IntegerField(), required=False, max_length=50)

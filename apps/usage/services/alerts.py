@@ -47,7 +47,7 @@ def _deliver(alert: BudgetAlert, now: datetime) -> bool:
 def _send_mail(alert: BudgetAlert, now: datetime) -> None:  # noqa: ARG001 - as the other way of sending
     if not settings.EMAIL_HOST and settings.EMAIL_BACKEND.endswith("smtp.EmailBackend"):
         raise UndeliveredError("no mail server is configured (TOKENYARD_SMTP_HOST)")
-    body = "\n".join(f"{name}: {value}" for name, value in facts_of(alert).items())
+    body = "\n".join(f"{name}: {value}" for name, value in facts_of(alert).items() if value is not None)
     connection = get_connection(timeout=TIMEOUT_S)
     EmailMessage(subject_of(alert), body, to=alert.budget.mail_to, connection=connection).send()
 

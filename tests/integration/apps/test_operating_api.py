@@ -16,6 +16,7 @@ from tests.factories.domain import NOW, make_deployment, make_node, make_people,
 from tests.support import model_configs as configs
 from workers.agent.accelerators import Accelerators
 from workers.agent.described_gpus import DescribedGPUs, read_machine
+from workers.agent.join import join
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -190,6 +191,22 @@ def test_a_version_keeps_all_that_was_said_of_it(operator):
     kept = ("revision", "licence", "dtype", "quantisation", "tags", "lora_adapters")
     assert {name: made.data[name] for name in kept} == {name: body[name] for name in kept}
     assert made.data["weight_bytes"] == 16_060_522_496
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("gateway_url", ["", "http://gpu-3:8080", "https://10.0.0.7", "http://[::1]:8080"])
+def test_a_machine_joins_by_the_printed_line_with_and_without_a_gateway(operator, live_server, tmp_path, gateway_url):
+    """As `make agent JOIN=…` sends it."""
+    made = operator.post("/api/v1/join-tokens/", {}, format="json").json()
+    joined = join(f"{made['token']}@{live_server.url}", tmp_path, name="n9", gateway_url=gateway_url)
+    node = Node.objects.get(pk=joined.node_id)
+    assert (node.name, node.gateway_url) == ("n9", gateway_url)
+
+
+@pytest.mark.parametrize("gateway_url", ["gpu-3:8080", "ftp://gpu-3", "http://", "http://a:b", "http://[", 7])
+def test_a_gateway_address_that_is_none_is_refused_by_name(operator, gateway_url):
+    made = operator.post("/api/v1/nodes/", {"name": "n9", "gateway_url": gateway_url}, format="json")
+    assert (made.status_code, list(made.json()["fields"])) == (400, ["gateway_url"])
 
 
 def test_weights_that_are_said_win_over_those_that_the_index_sums_up(operator):

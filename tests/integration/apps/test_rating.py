@@ -252,6 +252,9 @@ def test_finance_sets_prices_for_models_and_discounts_by_rest(version, people, a
     client = as_user(people.finance)
     amounts = {"input_pico_usd": 10, "cached_input_pico_usd": 5, "output_pico_usd": 20}
     for_model = {"model_id": str(version.model_id), "request_pico_usd": 3, "batch_discount_bp": 5000} | amounts
+    dearer_when_cached = client.post("/api/v1/prices/", for_model | {"cached_input_pico_usd": 10**9})
+    assert dearer_when_cached.status_code == 400
+    assert dearer_when_cached.json()["detail"] == "The rule “cached input costs no more” would be broken."
     of_model = client.post("/api/v1/prices/", for_model).json()
     assert (of_model["model"], of_model["version"]) == (version.model.name, None)
     both = for_model | {"version_id": str(version.pk)}

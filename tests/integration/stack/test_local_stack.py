@@ -93,6 +93,14 @@ def test_status_shows_what_runs(stack, supervisor):
     assert stack.demo["console_url"] in shown.stdout
 
 
+def test_manage_is_one_of_the_stacks_processes(stack, supervisor):
+    asked = stack.command(
+        "manage", "shell", "-c", "from apps.registry.models import Model; print(Model.objects.count())"
+    )
+    assert asked.returncode == 0
+    assert int(asked.stdout.split()[-1]) > 0
+
+
 def test_a_second_one_on_the_same_data_is_refused(stack, supervisor):
     second = stack.command("up")
     assert second.returncode == 1
@@ -170,6 +178,12 @@ def test_status_says_when_nothing_runs(stack):
     shown = stack.command("status")
     assert shown.returncode == 3
     assert "make up" in shown.stdout
+
+
+def test_manage_says_when_nothing_runs(stack):
+    refused = stack.command("manage", "check")
+    assert refused.returncode == 3
+    assert "make up" in refused.stdout
 
 
 def test_reset_asks_before_it_deletes(stack):

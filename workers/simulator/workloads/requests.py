@@ -1,7 +1,6 @@
 """Requests with times of their own: a trace as it was recorded, or usage records of a past day."""
 
-from collections.abc import Iterable
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -43,8 +42,8 @@ class Terms(Protocol):
 
 def of_trace(trace: Iterable[TraceRequest], terms: Terms) -> Workload:
     jobs = []
-    for number, item in enumerate(_until(trace, terms)):
-        job = Job(number, item.at_s / terms.speed, max(1, item.prompt_tokens), item.output_tokens)
+    for number, (at_s, item) in enumerate(_timed(trace, terms)):
+        job = Job(number, at_s, max(1, item.prompt_tokens), item.output_tokens)
         job.units = job.blocks = item.hashes[: item.prompt_tokens // MOONCAKE_BLOCK_TOKENS]
         job.block_tokens = MOONCAKE_BLOCK_TOKENS if item.hashes else 0
         jobs.append(job)
@@ -53,8 +52,8 @@ def of_trace(trace: Iterable[TraceRequest], terms: Terms) -> Workload:
 
 def of_requests(requests: Iterable[RecordedRequest], terms: Terms) -> Workload:
     jobs = []
-    for number, item in enumerate(_until(requests, terms)):
-        job = Job(number, item.at_s / terms.speed, max(1, item.prompt_tokens), max(1, item.output_tokens))
+    for number, (at_s, item) in enumerate(_timed(requests, terms)):
+        job = Job(number, at_s, max(1, item.prompt_tokens), max(1, item.output_tokens))
         job.tenant = item.tenant
         job.rank = item.rank
         job.weight = by_rank(CLASS_WEIGHTS, item.rank)
@@ -62,9 +61,16 @@ def of_requests(requests: Iterable[RecordedRequest], terms: Terms) -> Workload:
     return _workload(jobs, terms, BLOCK_TOKENS)
 
 
-def _until(items: Iterable[Timed], terms: Terms) -> Iterable[Timed]:
-    end_s = float("inf") if terms.duration_s is None else terms.duration_s * terms.speed
-    return takewhile(lambda item: item.at_s < end_s, items)
+def _timed(items: Iterable[Timed], terms: Terms) -> Iterator[tuple[float, Timed]]:
+    """A recording begins with its first request: the empty hours of a day before it are not played."""
+    end_s = float("inf") if terms.duration_s is None else terms.duration_s
+    begin_s: float | None = None
+    for item in items:
+        begin_s = item.at_s if begin_s is None else begin_s
+        at_s = (item.at_s - begin_s) / terms.speed
+        if at_s >= end_s:
+            return
+        yield at_s, item
 
 
 def _workload(jobs: list[Job], terms: Terms, unit_tokens: int) -> Workload:
