@@ -42,6 +42,7 @@ class Pool:
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
         self._is_speed_known = True
+        self._was_overdue = False
         self._batch: BatchWindow | None = None
         self.usable_at = -inf
 
@@ -130,7 +131,7 @@ class Pool:
             return self._fill_batches(self._batch, now)
         sent: list[Choice] = []
         while self.waiting and self.fleet.open_due(now):
-            choice = self._next_kept(now, look_ahead) or self._next_spare(now)
+            choice = self._next_overdue(now) or self._next_kept(now, look_ahead) or self._next_spare(now)
             if choice is None:
                 break
             self._send(*choice, now)
@@ -198,6 +199,13 @@ class Pool:
         self.fleet.sent(ticket, endpoint, now)
 
     # who is next
+
+    def _next_overdue(self, now: float) -> Pair | None:
+        """Every other time at most, so that it makes no others late."""
+        ticket = None if self._was_overdue else self.plan.next_overdue(now)
+        endpoint = self._choose(ticket, now) if ticket is not None else None
+        self._was_overdue = endpoint is not None
+        return (ticket, endpoint) if ticket is not None and endpoint is not None else None
 
     def _next_kept(self, now: float, look_ahead: int) -> Pair | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""

@@ -141,6 +141,11 @@ class Plan:
         """Nothing late runs while the fleet is well used."""
         return self._late.first() if self.prices.load <= PRICED_LOAD else None
 
+    def next_overdue(self, now: float) -> Ticket | None:
+        """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""
+        ticket = None if self.is_overloaded else self._late.first()
+        return ticket if ticket is not None and ticket.give_up_at <= now else None
+
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""
         drain_s = (self.slots.work_s + backlog.total_s) / self.slots.capacity

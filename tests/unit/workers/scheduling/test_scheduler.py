@@ -328,3 +328,29 @@ def test_decisions_that_nobody_takes_are_bounded():
     for number in range(1, 50):
         bench.arrive(number)
     assert [decision.request_id for decision in bench.scheduler.take_decisions()] == list(range(40, 50))
+
+
+def test_what_came_too_late_is_not_passed_over_for_ever_by_what_is_in_time():
+    bench = Bench()
+    bench.endpoint(spec=KNOWN)
+
+    def ask(number):
+        request = Request(
+            request_id=number, version_id="v1", tenant_id="t1", rank=0, max_queued_of_tenant=1000,
+            arrived_at=bench.now, ttft_slo_s=0.5,
+        )  # fmt: skip
+        return bench.scheduler.request_arrived(request, bench.now)
+
+    ask(1)
+    ask(2)
+    bench.after(0.6)  # the second is late
+    running, sent = 1, []
+    for newcomer in range(3, 30):
+        ask(newcomer)
+        sent = [command.request_id for command in bench.finish(running)]
+        if 2 in sent:
+            break
+        running = sent[0]
+        bench.after(0.3)
+
+    assert 2 in sent
