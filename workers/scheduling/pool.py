@@ -22,6 +22,7 @@ LOOK_AHEAD_AT_TICK = 8
 MAX_RETRY_AFTER_S = 60
 MAX_HOLD_UP_S = 0.5
 CROWDED_LOAD = 1.0
+SENDS_PER_OVERDUE = 64
 Pair = tuple[Ticket, EndpointModel]
 Choice = tuple[Ticket, EndpointModel, int]
 """What is sent where, and the number of its batch, 0 for none."""
@@ -42,7 +43,7 @@ class Pool:
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
         self._is_speed_known = True
-        self._was_overdue = False
+        self._sends_until_overdue = 0
         self._batch: BatchWindow | None = None
         self.usable_at = -inf
 
@@ -201,11 +202,16 @@ class Pool:
     # who is next
 
     def _next_overdue(self, now: float) -> Pair | None:
-        """Every other time at most, so that it makes no others late."""
-        ticket = None if self._was_overdue else self.plan.next_overdue(now)
+        """Seldom, so that it makes few others late."""
+        if self._sends_until_overdue > 0:
+            self._sends_until_overdue -= 1
+            return None
+        ticket = self.plan.next_overdue(now)
         endpoint = self._choose(ticket, now) if ticket is not None else None
-        self._was_overdue = endpoint is not None
-        return (ticket, endpoint) if ticket is not None and endpoint is not None else None
+        if ticket is None or endpoint is None:
+            return None
+        self._sends_until_overdue = SENDS_PER_OVERDUE
+        return ticket, endpoint
 
     def _next_kept(self, now: float, look_ahead: int) -> Pair | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""

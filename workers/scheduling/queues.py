@@ -151,7 +151,8 @@ class Queues:
             if other is None or version_id == ticket.version_id or not other.has_room(now):
                 continue
             self.dequeue(ticket)
-            ticket.version_id = version_id
+            self._numbers += 1
+            ticket.number, ticket.version_id = self._numbers, version_id
             endpoint = other.arrive(ticket, now)
             if endpoint is not None:
                 return [_dispatch(ticket, endpoint)]

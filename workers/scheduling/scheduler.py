@@ -252,16 +252,16 @@ class Scheduler:
     def _after(self, endpoint: EndpointModel, now: float) -> list[Command]:
         """An endpoint has changed: it may take more now."""
         pool = self._queues.pool_of(endpoint.version_id, now)
-        if endpoint.endpoint_id in self._endpoints:
+        if self._endpoints.get(endpoint.endpoint_id) is endpoint:  # and not one that has come in its place
             pool.fleet.touch(endpoint, now)
         return self._queues.fill(pool, now) if pool.waiting and endpoint.opens_at <= now else []
 
     def _eased(self, endpoint: EndpointModel, now: float) -> list[Command]:
         """The same, when it can only take more by that."""
-        pool = self._queues.pools[endpoint.version_id]
+        pool = self._queues.pool_of(endpoint.version_id, now)
         if pool.waiting or endpoint.prefilling:
             return self._after(endpoint, now)
-        if endpoint.endpoint_id in self._endpoints:
+        if self._endpoints.get(endpoint.endpoint_id) is endpoint:  # and not one that has come in its place
             pool.fleet.eased(endpoint, now)
         return []
 

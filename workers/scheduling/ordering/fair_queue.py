@@ -68,7 +68,7 @@ class FairQueue:
         heap = self._tenants.get(tenant_id)
         if heap is None or self._clocks[tenant_id] != clock:
             return None
-        while heap and heap[0][2].state is not State.KEPT:
+        while heap and (heap[0][2].state is not State.KEPT or heap[0][2].number != heap[0][1]):
             heapq.heappop(heap)
         if heap:
             return heap[0]

@@ -21,14 +21,14 @@ class TicketHeap:
     def push(self, key: float, ticket: Ticket) -> None:
         heapq.heappush(self._entries, (key, ticket.number, ticket))
         if len(self._entries) > self._sweep_at:
-            self._entries = [entry for entry in self._entries if entry[2].state is self._state]
+            self._entries = [entry for entry in self._entries if self._holds(entry)]
             heapq.heapify(self._entries)
             self._sweep_at = max(LEAST_SWEPT, 2 * len(self._entries))
 
     def first(self) -> Ticket | None:
-        entries, state = self._entries, self._state
+        entries = self._entries
         while entries:
-            if entries[0][2].state is state:
+            if self._holds(entries[0]):
                 return entries[0][2]
             heapq.heappop(entries)
         return None
@@ -36,3 +36,8 @@ class TicketHeap:
     def pop(self) -> None:
         """Removes `first()`."""
         heapq.heappop(self._entries)
+
+    def _holds(self, entry: tuple[float, int, Ticket]) -> bool:
+        """A ticket gets another number when it goes to another pool, where it may be in the same state."""
+        ticket = entry[2]
+        return ticket.state is self._state and ticket.number == entry[1]
