@@ -11,6 +11,7 @@ from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1
+OVERDUE_S = 60.0
 
 
 class Plan:
@@ -144,7 +145,7 @@ class Plan:
     def next_overdue(self, now: float) -> Ticket | None:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""
         ticket = None if self.is_overloaded else self._late.first()
-        return ticket if ticket is not None and ticket.give_up_at <= now else None
+        return ticket if ticket is not None and ticket.give_up_at + OVERDUE_S <= now else None
 
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""
