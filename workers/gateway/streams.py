@@ -38,7 +38,7 @@ class StreamFilter(EventStream):
     `hide_usage` drops the usage event, `hide_counts` what it counts along in the others. `choices_per_prompt` is
     the request's `n`; `rename` is the model's name (from, to). `fingerprint` is the engine's
     `system_fingerprint` as JSON, b"" when it has none, None while that is unknown: vLLM stamps it on events that finish
-    a chat's choice when no usage event follows, and on the usage event otherwise.
+    a choice when no usage event follows, and on the usage event otherwise.
 
     After `text_mark` stands an event's text. With `keeps_text`, and while there is nothing in the stream but text,
     `text` is all of it, as it stands between the quotes of a JSON string, and an engine's own failure is held back:
@@ -236,7 +236,7 @@ class StreamFilter(EventStream):
         return released
 
     def _stamped(self, event: bytes) -> bytes:
-        if not self.fingerprint or _FINISH not in event or _DELTA not in event or _FINGERPRINT_KEY in event:
+        if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
             return event
         return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
 

@@ -75,7 +75,7 @@ class ChunkWriter:
         logprobs = self._logprobs(plan, start, end)
         choice = self._chat_choice if self._call.is_chat else self._completion_choice
         tail = self._running(usage if self._call.continuous_usage else None)
-        if finish and self._call.is_chat and not self._call.includes_usage:
+        if finish and not self._call.includes_usage:
             tail += b',"system_fingerprint":' + encode(FINGERPRINT)
         return self._opening + choice(index, content, logprobs, finish, plan.stop_reason) + b"]" + tail + b"}\n\n"
 

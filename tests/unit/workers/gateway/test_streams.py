@@ -44,13 +44,6 @@ def test_a_client_that_did_not_ask_for_usage_sees_what_vllm_alone_would_send():
     assert without_identity(run(hiding(), with_usage)) == without_identity(without)
 
 
-@pytest.mark.parametrize("fingerprint", [None, b'"vllm-0.32.0-3dfc2790"'])
-def test_the_fingerprint_is_put_on_no_completion_that_finishes(fingerprint):
-    body = load_sample("completions_n2").response.body
-    without = b"".join(event + b"\n\n" for event in body.split(b"\n\n")[:-1] if b'"usage":{' not in event)
-    assert run(hiding(fingerprint=fingerprint), body) == without
-
-
 def test_a_client_that_asked_for_usage_sees_it_without_the_running_counts():
     body = run(asked(), load_sample("chat_stream_continuous_usage").response.body)
     assert body.count(b'"usage":') == 1
