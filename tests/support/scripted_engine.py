@@ -30,8 +30,10 @@ class ScriptedEngine:
     closes: bool = False
     port: int = 0
     seen: list[bytes] = field(default_factory=list)
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -58,4 +60,6 @@ async def scripted_engine(script: list[bytes], *, closes: bool = False) -> Async
     try:
         yield engine
     finally:
+        for writer in engine.writers:
+            writer.transport.abort()
         server.close()
