@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
-from apps.limits.models import Block, Limit, LimitEvent, LimitSettings, RaiseRequest, RaiseState
+from apps.limits.models import Block, Limit, LimitEvent, LimitSettings, RaiseRequest
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import get_tenant, list_tenants
 
@@ -74,10 +74,6 @@ def get_raise_request(*, actor: Actor, request_id: UUID) -> RaiseRequest:
     if request is None:
         raise NotFoundError("no such raise request")
     return request
-
-
-def count_pending_raise_requests() -> int:
-    return RaiseRequest.objects.filter(state=RaiseState.PENDING).count()
 
 
 def list_events(*, actor: Actor, tenant_id: UUID, since: datetime | None = None) -> QuerySet[LimitEvent]:

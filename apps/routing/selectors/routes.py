@@ -18,10 +18,6 @@ def get_route(route_id: UUID) -> Route:
     return route
 
 
-def find_route(public_name: str) -> Route | None:
-    return list_routes().filter(public_name=public_name).first()
-
-
 def list_public_models() -> list[tuple[str, str]]:
     """Public name and task of every route: what a tenant may ask for."""
     rows = RouteTarget.objects.values_list("route__public_name", "version__model__task")
