@@ -30,7 +30,7 @@ class Appraiser:
         output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
         ticket.output_tokens = output_tokens
         ticket.weight = by_rank(CLASS_WEIGHTS, request.rank) if request.weight is None else request.weight
-        prefill_s = ticket.prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
+        prefill_s = ticket.prefill_s = ticket.least_prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
         ticket.kv_tokens = self.kv_tokens(ticket, hit_tokens)
         residence_s = prefill_s + output_tokens * self._pace_s
         ticket.kv_s = tuning.kv_weight * ticket.kv_tokens / endpoint.kv_capacity * residence_s

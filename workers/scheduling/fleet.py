@@ -39,6 +39,7 @@ class Fleet:
         self._backlog_at = -inf
         self._backlog: Backlog | None = None
         self.considered: list[Verdict] = []
+        self.first_token_in_s = 0.0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
@@ -136,7 +137,10 @@ class Fleet:
             considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
             if score < best_score:
                 best, best_score = endpoint, score
-        return best if best is not None and best.number in self._open else None
+        if best is None or best.number not in self._open:
+            return None
+        self.first_token_in_s = max(0.0, best.prefill_until - now, best.paused_until - now) + best.prefill_s(prompt_tokens, hits.get(best.number, 0) if hits else 0)
+        return best
 
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""

@@ -222,13 +222,18 @@ class Pool:
             if ticket is None:
                 break
             endpoint = self._choose(ticket, now)
-            if endpoint is not None:
-                choice = (ticket, endpoint)
-            else:
+            if endpoint is None:
                 passed[ticket.number] = ticket
+            elif self.fleet.load > PRICED_LOAD and self._comes_too_late(ticket, now):
+                self.plan.be_late(ticket)
+            else:
+                choice = (ticket, endpoint)
         for ticket in passed.values():
             self._queue.push(ticket)
         return choice
+
+    def _comes_too_late(self, ticket: Ticket, now: float) -> bool:
+        return ticket.has_limit and now + self.fleet.first_token_in_s > ticket.start_by + ticket.least_prefill_s
 
     def _next_spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.

@@ -43,6 +43,7 @@ class Ticket(Struct, eq=False):
     cost_s: float = 0.0
     prefill_s: float = 0.0
     kv_s: float = 0.0
+    least_prefill_s: float = 0.0
     density: float = inf
     start_by: float = inf
     finish_by: float = inf

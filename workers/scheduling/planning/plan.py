@@ -59,7 +59,7 @@ class Plan:
         if self.admits(ticket, now):
             self.keep(ticket)
         elif ticket.start_by < now:
-            self._be_late(ticket)
+            self.be_late(ticket)
         else:
             self._park(ticket)
 
@@ -83,7 +83,7 @@ class Plan:
         self.leave(ticket, State.PARKED)
         self._parked.push(-ticket.density, ticket)
 
-    def _be_late(self, ticket: Ticket) -> None:
+    def be_late(self, ticket: Ticket) -> None:
         self.leave(ticket, State.LATE)
         self._late.push(ticket.give_up_at, ticket)
 
@@ -100,7 +100,7 @@ class Plan:
         self.slots.advance(now)
         while (ticket := self._expiring.first()) is not None and ticket.start_by < now:
             self._expiring.pop()
-            self._be_late(ticket)
+            self.be_late(ticket)
         self.relieve(backlog, now)
         return self._unpark(backlog, now)
 
@@ -135,7 +135,7 @@ class Plan:
             if ticket.start_by >= now:
                 return ticket
             self._parked.pop()
-            self._be_late(ticket)
+            self.be_late(ticket)
         return None
 
     def next_late(self) -> Ticket | None:
