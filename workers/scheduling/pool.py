@@ -167,12 +167,10 @@ class Pool:
         )  # fmt: skip
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
-        endpoints = self.fleet.endpoints
-        some = next(iter(endpoints.values()))
         ticket.hits = self.fleet.hits(ticket.request)
         if not self._is_speed_known:
             self._is_speed_known = self.fleet.is_speed_known()
-        self.appraiser.appraise(ticket, some, len(endpoints), is_speed_known=self._is_speed_known)
+        self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
 
@@ -224,7 +222,7 @@ class Pool:
             endpoint = self._choose(ticket, now)
             if endpoint is None:
                 passed[ticket.number] = ticket
-            elif self.fleet.load > PRICED_LOAD and self._comes_too_late(ticket, now):
+            elif self._comes_too_late(ticket):
                 self.plan.be_late(ticket)
             else:
                 choice = (ticket, endpoint)
@@ -232,8 +230,10 @@ class Pool:
             self._queue.push(ticket)
         return choice
 
-    def _comes_too_late(self, ticket: Ticket, now: float) -> bool:
-        return ticket.has_limit and now + self.fleet.first_token_in_s > ticket.start_by + ticket.least_prefill_s
+    def _comes_too_late(self, ticket: Ticket) -> bool:
+        """Where it was just chosen to go, and others could make it."""
+        is_late = ticket.has_limit and self.fleet.first_token_at > ticket.first_token_by
+        return is_late and self.fleet.load > PRICED_LOAD
 
     def _next_spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.
