@@ -92,8 +92,9 @@ class ClientConnection(asyncio.Protocol):
         self.is_gone = True
         self._connections.leave(self)
         self._waiting.clear()
-        if self.owner is not None:
-            self.owner.client_left()
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.client_left()
 
     def eof_received(self) -> bool:
         return False  # a client that closes its side has left, as uvicorn (and so vLLM) sees it
