@@ -9,10 +9,8 @@ comes in: any division of the same bytes gives the same requests and the same re
 import re
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from workers.gateway.chunked import ChunkedBody, ChunkError
-from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, request_head
+from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes
 
 MAX_URL_BYTES = 8 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -29,13 +27,16 @@ _HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 _ONCE = (b"host", b"content-length", b"transfer-encoding")
 
 
-class HttpRequest(Struct, eq=False):
+class HttpRequest:
     """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer."""
 
-    head: RequestHead
-    body: bytes
-    arrived_at: float
-    keeps_alive: bool
+    __slots__ = ("arrived_at", "body", "head", "keeps_alive")
+
+    def __init__(self, head: RequestHead, body: bytes, arrived_at: float, keeps_alive: bool) -> None:
+        self.head = head
+        self.body = body
+        self.arrived_at = arrived_at
+        self.keeps_alive = keeps_alive
 
     @property
     def method(self) -> bytes:
@@ -228,7 +229,7 @@ def read_head(raw: bytes) -> RequestHead:
     _check_framing(headers, is_http_10=is_http_10)
     url = _path_of(method, target)
     keeps_alive = _keeps_alive(headers, is_http_10=is_http_10)
-    return request_head(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
+    return RequestHead(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
 
 
 def _split_fields(lines: bytes) -> Headers:
