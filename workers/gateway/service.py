@@ -137,7 +137,8 @@ class GatewayService:
             count_unrecorded=self.metrics.count_unrecorded,
         )
         self.metrics.limits = self._limits.figures
-        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
+        if self._tracing is not None:
+            self._surface.trace_by(self._tracing.tracer)
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()

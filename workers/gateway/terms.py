@@ -32,9 +32,7 @@ class Caller:
 
     __slots__ = ("arrived_at", "directory", "grant", "noted", "version")
 
-    def __init__(
-        self, grant: Grant, noted: Noted, directory: Directory, version: Version, arrived_at: float
-    ) -> None:
+    def __init__(self, grant: Grant, noted: Noted, directory: Directory, version: Version, arrived_at: float) -> None:
         self.grant = grant
         self.noted = noted
         self.directory = directory
@@ -127,9 +125,7 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
     return terms
 
 
-def _apply_alternatives(
-    terms: Terms, caller: Caller, found: Peek, offered: list[Version], output_tokens: int
-) -> None:
+def _apply_alternatives(terms: Terms, caller: Caller, found: Peek, offered: list[Version], output_tokens: int) -> None:
     request = terms.request
     tokens = request.prompt_tokens + output_tokens
     terms.alternatives = alternatives_for(offered, terms.tenant, caller.noted, found, tokens)

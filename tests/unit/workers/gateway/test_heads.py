@@ -1,6 +1,6 @@
 import pytest
 
-from workers.gateway.heads import answer_head, head_bytes, RequestHead
+from workers.gateway.heads import RequestHead, answer_head, head_bytes
 
 pytestmark = pytest.mark.unit
 
