@@ -22,6 +22,7 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
 from workers.gateway.directory import Directory
@@ -78,6 +79,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     engine_stall_s: float = 15.0
     grace_s: float = 5.0
     handover_grace_s: float = 900.0
+    max_file_bytes: int = BatchLimits().max_file_bytes
     max_connections: int = MAX_CONNECTIONS
     max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
@@ -158,8 +160,9 @@ class GatewayService:
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        open_sink = self._batches.open_sink if self._batches is not None else None
         server = await loop.create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
+            lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
@@ -297,6 +300,7 @@ class GatewayService:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            limits=BatchLimits(max_file_bytes=self._config.max_file_bytes),
         )
 
     def _build_report(self) -> GatewayReport:

@@ -145,9 +145,9 @@ class Surface:
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
             if request.method != METHOD:
                 raise errors.method_not_allowed(METHOD.decode())
-            self._ask_engine(client, request, engine_path, extra_headers, grant=self._authenticate(request))
+            self._ask_engine(client, request, engine_path, extra_headers, grant=self.authenticate(request))
         elif (own_path := self.own_paths.get(name := b"/".join(path.split(b"/", 3)[:3]))) is not None:
-            grant = self._authenticate(request)
+            grant = self.authenticate(request)
             self._require_scope(client, request, grant, name)
             own_path(client, request, grant, extra_headers)
         elif path == _HEALTH:
@@ -164,7 +164,7 @@ class Surface:
 
     # -- who asks
 
-    def _authenticate(self, request: HttpRequest) -> Grant:
+    def authenticate(self, request: HttpRequest) -> Grant:
         if self.directory is None:
             raise errors.not_ready("it has no snapshot from the control plane")
         scheme, _, key = request.header(b"authorization").partition(b" ")
