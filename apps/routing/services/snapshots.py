@@ -18,6 +18,7 @@ from apps.registry.selectors import list_versions
 from apps.routing.models import Route, SnapshotGeneration
 from apps.routing.policies import content_sha256, origins_of
 from apps.routing.selectors.routes import list_routes
+from apps.telemetry.selectors.prompts import list_keeping_tenants, prompt_key_text
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
 from apps.usage.policies.pricing import ListPrice
@@ -58,6 +59,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     policies = list(list_policies().order_by("tenant_id"))
     known = {policy.tenant_id for policy in policies}
     discounts = get_discounts_in_force(now=now)
+    keeping = list_keeping_tenants()
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -74,6 +76,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
                 weight=policy.weight,
                 max_queued_requests=policy.max_queued_requests,
                 discounts_bp=discounts.get(policy.tenant_id, {}),
+                keeps_prompts=policy.tenant_id in keeping,
             )
             for policy in policies
         ],
@@ -84,6 +87,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
+        prompt_key=prompt_key_text() if keeping else "",
     )
 
 
