@@ -92,6 +92,7 @@ class RequestMetrics:
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
         self.spans = SpanCounts()
+        self.dropped_prompts = 0
 
     def observe(self, record: UsageRecord) -> None:
         key = (record.public_model, record.service_class, record.path)

@@ -21,6 +21,7 @@ from apps.routing.models import Route, SnapshotGeneration
 from apps.routing.policies import content_sha256, origins_of, weights_while_rolling
 from apps.routing.selectors.routes import list_routes
 from apps.routing.services.rollouts import move_finished_targets, note_what_gateways_know
+from apps.telemetry.selectors.prompts import list_keeping_tenants, prompt_key_text
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
 from apps.usage.policies.pricing import ListPrice
@@ -68,6 +69,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     discounts = get_discounts_in_force(now=now)
     pools = list_pools()
     routes = [_route_of(route, pools) for route in list_routes().order_by("public_name")]
+    keeping = list_keeping_tenants()
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -84,6 +86,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
                 weight=policy.weight,
                 max_queued_requests=policy.max_queued_requests,
                 discounts_bp=discounts.get(policy.tenant_id, {}),
+                keeps_prompts=policy.tenant_id in keeping,
             )
             for policy in policies
         ],
@@ -94,6 +97,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
+        prompt_key=prompt_key_text() if keeping else "",
     )
 
 
