@@ -31,6 +31,7 @@ from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
@@ -128,6 +129,7 @@ class GatewayService:
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
+        self._caches = CacheReader(self._driver, time.monotonic)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -141,6 +143,8 @@ class GatewayService:
         )
         self._prompts = self._surface.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
         self.metrics.limits = self._limits.figures
+        self.metrics.kv_events = self._caches.figures
+        self._surface.caches = self._caches
         self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
@@ -176,6 +180,7 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(self._caches.run()),
             asyncio.create_task(limits_link.run()),
         ]
         if self._batches is not None:
@@ -197,6 +202,7 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        self._caches.close()
         await limits_link.close()
         self._turn.end()
         self._each_second()

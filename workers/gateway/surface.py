@@ -27,6 +27,7 @@ from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
@@ -109,6 +110,7 @@ class Surface:
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
         self.prompts: PromptKeeper | None = None
+        self.caches: CacheReader | None = None
         self.own_paths: dict[bytes, OwnPath] = {
             _MODELS: self._answer_models,
             OUTCOMES: self._take_outcome,
@@ -260,6 +262,8 @@ class Surface:
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
         terms = read_terms(self.driver, caller, found, len(asked.request.body))
+        if self.caches is not None and terms.request.prefix_blocks:
+            terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, asked.request)
         question = Question(
             request=asked.request,
             path=asked.path,
