@@ -58,9 +58,7 @@ class CacheReader:
         if pool is not None and request.path in _PATHS and followed.translation.block_tokens:
             is_new = known < len(blocks) and len(request.body) <= _MAX_BODY_BYTES
             body = request.body if is_new else b""
-            self._learner.add(
-                Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body)
-            )
+            self._learner.add(Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body))
         return known
 
     async def run(self) -> None:
