@@ -16,6 +16,7 @@ import uvloop
 from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import Pages, start_admin
+from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, bind, offer, take_over
@@ -24,6 +25,7 @@ from workers.gateway.tracing.assembly import config_from_environment
 
 logger = logging.getLogger(__name__)
 
+_MIB = 1024 * 1024
 # A request leaves nothing that refers to itself, so there is little to look for; and to look cost a seventh of its CPU.
 COLLECT_AFTER_OBJECTS = (50_000, 20, 50)
 
@@ -49,6 +51,9 @@ def _parse() -> argparse.Namespace:
         "--batches",
         type=Path,
         help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
+    )
+    parser.add_argument(
+        "--max-file-mib", type=int, default=BatchLimits().max_file_bytes // _MIB, help="of a file for a batch"
     )
     parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
     parser.add_argument(
@@ -135,6 +140,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         spool=arguments.spool or arguments.node_dir / layout.SPOOL_DIRECTORY,
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
+        max_file_bytes=arguments.max_file_mib * _MIB,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
         tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,

@@ -16,7 +16,7 @@ from workers.gateway.roster import Roster
 from workers.gateway.trails import Trails
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, Migrate, Reject, Suspect
+from workers.scheduling.interface import Cancel, Command, Dispatch, KVChange, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -193,6 +193,10 @@ class Driver:
     def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> None:
         """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""
         self._carry_out(self._roster.reported(engine, reading, taken_at))
+
+    def cache_changed(self, endpoint_id: str, changes: list[KVChange]) -> None:
+        """What the engine says of its KV cache, in the numbers of prefix blocks."""
+        self._carry_out(self._roster.cache_changed(endpoint_id, changes))
 
     def close_connections(self) -> None:
         """The idle ones; those in use end with their requests."""

@@ -22,11 +22,13 @@ from workers.gateway.exchange import Exchange, Facilities
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.introduction import Introduction
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.labels import MAX_WORKFLOW_ID, new_trace, read_tags, sticky_id, trace_parent
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.peeks import end_user_of, wants_stream
+from workers.gateway.prompts import PromptKeeper
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, refuse_what_is_kept
@@ -60,6 +62,8 @@ class Intake:
         self.limits = limits
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
+        self.prompts: PromptKeeper | None = None
+        self.caches: CacheReader | None = None
         self._connections = connections
         self._random_bits = randomness.getrandbits
 
@@ -169,6 +173,8 @@ class Intake:
             raise errors.wrong_task(model, version.task)
         caller = Caller(introduction.grant, noted, directory, version, request.arrived_at)
         terms = read_terms(self.facilities.driver, caller, found, len(request.body))
+        if self.caches is not None and terms.request.prefix_blocks:
+            terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, request)
         question = Question(
             request,
             path,
@@ -180,7 +186,16 @@ class Intake:
             rank=terms.request.rank,
             alternatives=terms.alternatives,
         )
+        if introduction.grant.tenant.keeps_prompts and self.prompts is not None:
+            self._keep_prompt(self.prompts, question, settlement)
         return question, terms
+
+    def _keep_prompt(self, prompts: PromptKeeper, question: Question, settlement: Settlement) -> None:
+        """Not of forms, which hold sound."""
+        if not question.path.is_form:
+            self.facilities.meter.identify(settlement)
+            body = question.request.body
+            prompts.keep(settlement.record_id, settlement.tenant_id, settlement.arrived_unix_s, body)
 
     def _choose_version(self, introduction: Introduction, found: Peek, model: str, settlement: Settlement) -> Version:
         directory = introduction.directory

@@ -26,7 +26,6 @@ from workers.gateway.paths import ENGINE_PATHS, METHOD, NO_ENGINE, EnginePath, a
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, answer_stored
-from workers.gateway.tracing.tracer import Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class Surface:
         self.driver = driver
         self.meter = meter
         self._facilities = Facilities(driver, meter, journal, monotonic)
-        self._intake = Intake(self._facilities, limits=limits, connections=connections, randomness=randomness)
+        self.intake = Intake(self._facilities, limits=limits, connections=connections, randomness=randomness)
         self.directory: Directory | None = None
         self.own_paths: dict[bytes, OwnPath] = {
             _MODELS: self._answer_models,
@@ -83,14 +82,11 @@ class Surface:
     @property
     def stop_reason(self) -> GatewayError | None:
         """Set while nothing is admitted."""
-        return self._intake.stop_reason
+        return self.intake.stop_reason
 
     @stop_reason.setter
     def stop_reason(self, reason: GatewayError | None) -> None:
-        self._intake.stop_reason = reason
-
-    def trace_by(self, tracer: Tracer) -> None:
-        self._intake.tracer = tracer
+        self.intake.stop_reason = reason
 
     def handle(self, client: ClientConnection, request: HttpRequest) -> None:
         """Every request is answered: a GatewayError becomes the answer."""
@@ -100,7 +96,7 @@ class Surface:
         extra_headers = introduction.extra_headers if introduction is not None else self._cors_headers(request)
         try:
             if introduction is not None:
-                self._intake.take(client, request, introduction)
+                self.intake.take(client, request, introduction)
             else:
                 self._route(client, request, extra_headers)
         except GatewayError as error:
@@ -113,7 +109,7 @@ class Surface:
     def run_errand(self, client: ClientConnection, request: HttpRequest, errand: Errand) -> None:
         directory = self._require_directory()
         introduction = Introduction(directory, errand.grant, ENGINE_PATHS[request.path], request, [])
-        self._intake.take(client, request, introduction, errand)
+        self.intake.take(client, request, introduction, errand)
 
     def respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers
@@ -136,9 +132,8 @@ class Surface:
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
             self._introduce(client, request, engine_path, extra_headers)
         elif (own_path := self.own_paths.get(name := b"/".join(path.split(b"/", 3)[:3]))) is not None:
-            directory = self._require_directory()
-            grant = self._authenticate(directory, request)
-            require_scope(client, request, grant, directory, name)
+            grant = self.authenticate(request)
+            require_scope(client, request, grant, self._require_directory(), name)
             own_path(client, request, grant, extra_headers)
         elif path == _HEALTH:
             self._answer_health(client, request, extra_headers)
@@ -152,18 +147,18 @@ class Surface:
     ) -> None:
         if request.method != METHOD:
             raise errors.method_not_allowed(METHOD.decode())
-        directory = self._require_directory()
-        grant = self._authenticate(directory, request)
-        introduction = Introduction(directory, grant, path, request, extra_headers)
+        grant = self.authenticate(request)
+        introduction = Introduction(self._require_directory(), grant, path, request, extra_headers)
         request.head.introduction = introduction
-        self._intake.take(client, request, introduction)
+        self.intake.take(client, request, introduction)
 
     def _require_directory(self) -> Directory:
         if self.directory is None:
             raise errors.not_ready("it has no snapshot from the control plane")
         return self.directory
 
-    def _authenticate(self, directory: Directory, request: HttpRequest) -> Grant:
+    def authenticate(self, request: HttpRequest) -> Grant:
+        directory = self._require_directory()
         scheme, _, key = request.header(b"authorization").partition(b" ")
         if scheme.lower() != b"bearer" or not key.strip():
             key = request.header(b"x-api-key")
@@ -206,7 +201,7 @@ class Surface:
             raise self.stop_reason
         told = read_outcome(request.body)
         introduction = Introduction(self._require_directory(), grant, NO_ENGINE, request, headers)
-        self.meter.note_outcome(self._intake.open_settlement(request, introduction), told)
+        self.meter.note_outcome(self.intake.open_settlement(request, introduction), told)
         client.respond(200, [(b"content-type", b"application/json"), *headers], outcome_body(told))
 
 
