@@ -26,7 +26,7 @@ from workers.gateway.tracing.assembly import config_from_environment
 logger = logging.getLogger(__name__)
 
 _MIB = 1024 * 1024
-# A request leaves nothing that refers to itself, so there is little to look for; and to look costs a quarter of its CPU.
+# A request leaves nothing that refers to itself, so there is little to look for; and to look cost a seventh of its CPU.
 COLLECT_AFTER_OBJECTS = (50_000, 20, 50)
 
 

@@ -141,11 +141,12 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
-        self._prompts = self._surface.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
+        self._prompts = self._surface.intake.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
         self.metrics.limits = self._limits.figures
         self.metrics.kv_events = self._caches.figures
-        self._surface.caches = self._caches
-        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
+        self._surface.intake.caches = self._caches
+        if self._tracing is not None:
+            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()

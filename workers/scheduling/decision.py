@@ -58,6 +58,7 @@ class Draft:
 
     def __init__(
         self,
+        *,
         ticket: Ticket,
         at: float,
         outcome: str,
