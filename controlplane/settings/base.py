@@ -74,6 +74,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.csp.content_security_policy",
     "controlplane.caching.keep_nowhere",
+    "controlplane.zones.reader_zone",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -193,6 +194,11 @@ CELERY_BEAT_SCHEDULE = {
     "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
     "telemetry.forget_decisions": {
         "task": "telemetry.forget_decisions",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
+    "telemetry.forget_prompts": {
+        "task": "telemetry.forget_prompts",
         "schedule": 600.0,
         "options": {"expires": 600},
     },

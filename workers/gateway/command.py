@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -25,12 +26,15 @@ from workers.gateway.tracing.assembly import config_from_environment
 logger = logging.getLogger(__name__)
 
 _MIB = 1024 * 1024
+# A request leaves nothing that refers to itself, so there is little to look for; and to look costs a quarter of its CPU.
+COLLECT_AFTER_OBJECTS = (50_000, 20, 50)
 
 
 def main(*, is_compiled: bool) -> None:
     arguments = _parse()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logger.info("the hot path runs %s", "compiled" if is_compiled else "interpreted")
+    gc.set_threshold(*COLLECT_AFTER_OBJECTS)
     uvloop.run(_serve(arguments))
 
 

@@ -10,10 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from msgspec import Struct
-
 from workers.gateway.chunked import ChunkedBody, ChunkError
-from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, request_head
+from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes
 
 MAX_URL_BYTES = 8 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -44,17 +42,22 @@ class BodySink(Protocol):
     def abandon(self) -> None: ...
 
 
-class HttpRequest(Struct, eq=False):
+class HttpRequest:
     """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer.
 
     With a `sink` the body is there, and `body` is empty.
     """
 
-    head: RequestHead
-    body: bytes
-    arrived_at: float
-    keeps_alive: bool
-    sink: BodySink | None = None
+    __slots__ = ("arrived_at", "body", "head", "keeps_alive", "sink")
+
+    def __init__(
+        self, head: RequestHead, body: bytes, arrived_at: float, keeps_alive: bool, sink: BodySink | None = None
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.arrived_at = arrived_at
+        self.keeps_alive = keeps_alive
+        self.sink = sink
 
     @property
     def method(self) -> bytes:
@@ -285,7 +288,7 @@ def read_head(raw: bytes) -> RequestHead:
     _check_framing(headers, is_http_10=is_http_10)
     url = _path_of(method, target)
     keeps_alive = _keeps_alive(headers, is_http_10=is_http_10)
-    return request_head(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
+    return RequestHead(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
 
 
 def _split_fields(lines: bytes) -> Headers:

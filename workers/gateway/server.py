@@ -104,8 +104,9 @@ class ClientConnection(asyncio.Protocol):
             if request is not None and request.sink is not None:
                 request.sink.abandon()
         self._waiting.clear()
-        if self.owner is not None:
-            self.owner.client_left()
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.client_left()
 
     def eof_received(self) -> bool:
         return False  # a client that closes its side has left, as uvicorn (and so vLLM) sees it

@@ -180,6 +180,7 @@ class EnginePool:
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._port = parts.port or (443 if self._tls is not None else 80)
         self.authority = f"{self._host}:{self._port}".encode()
+        self.host_line = b"host: " + self.authority + b"\r\n"
         self._idle: list[UpstreamConnection] = []
 
     def take_idle(self) -> UpstreamConnection | None:

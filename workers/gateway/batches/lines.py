@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from workers.gateway.batches.shapes import Item, LineError, Place
 from workers.gateway.bodies import peek
 from workers.gateway.errors import GatewayError
+from workers.gateway.peeks import wants_stream
 from workers.gateway.requests import MAX_BODY_BYTES
 
 MAX_ITEMS = 50_000
@@ -106,7 +107,7 @@ class InputCheck:
         except GatewayError as error:
             param = f"body.{error.param}" if error.param else "body"
             raise _WrongLineError("invalid_request", error.message, param) from None
-        if asked.is_stream:
+        if wants_stream(asked):
             raise _WrongLineError("invalid_request", "Items of a batch cannot be streamed.", "body.stream")
         if not self._may_use(asked.model):
             message = f"The model `{asked.model[:100]}` does not exist or your key may not use it."
