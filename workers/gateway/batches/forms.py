@@ -61,7 +61,7 @@ _decode_new_batch = msgspec.json.Decoder(_NewBatch).decode
 
 
 def input_file_of(body: bytes) -> str:
-    """ "" where the body does not say: whoever reads it says what is wrong with it."""
+    """Empty where the body does not say: whoever reads it says what is wrong with it."""
     try:
         return first_text(_decode_new_batch(body).input_file_id)
     except (msgspec.DecodeError, RecursionError):
