@@ -34,6 +34,7 @@ from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
 from workers.gateway.prompts import PromptKeeper
+from workers.gateway.peeks import end_user_of, wants_stream
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
@@ -231,7 +232,7 @@ class Surface:
             return
         exchange.note_arrival()
         candidate = Candidate(
-            client, self.meter, exchange, path, settlement, terms, own_headers, question.peek.output_limit
+            client, self.meter, exchange, path, settlement, terms, own_headers, question.output_limit
         )
         client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
 
@@ -248,8 +249,8 @@ class Surface:
     def _resolve(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
         """Public model → version, noted in the settlement."""
         found = asked.peek()
-        settlement.is_stream = found.is_stream
-        settlement.end_user = found.end_user
+        settlement.is_stream = wants_stream(found)
+        settlement.end_user = end_user_of(found)
         tags = read_tags(asked.noted, found)
         settlement.tags = tags | settlement.tags if settlement.tags else tags
         settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
