@@ -25,6 +25,8 @@ class DeploymentsView(OperatorView):
 
 
 class DeploymentView(OperatorView):
+    reported = frozenset({"ready_count"})
+
     @extend_schema(responses=serializers.DeploymentSerializer)
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
