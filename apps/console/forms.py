@@ -9,6 +9,7 @@ from django import forms
 from apps.quotas.models import ServiceClass, SLOProfile
 from apps.routing.models import RouteTarget
 from apps.routing.policies import MAX_WEIGHT
+from apps.telemetry.policies import MAX_KEPT_DAYS
 from apps.tenants.models import Role
 from workers.contracts.paths import CLIENT_PATHS
 
@@ -266,6 +267,12 @@ class DeployForm(forms.Form):
             "max_running_requests": found["max_running_requests"],
             "requirements": asked | ({"gpu_models": models} if models else {}),
         }
+
+
+class PromptsForm(forms.Form):
+    days = forms.IntegerField(
+        label="Kept for, days", min_value=1, max_value=MAX_KEPT_DAYS, initial=7, help_text="Each is deleted afterwards."
+    )
 
 
 class LabelsForm(forms.Form):

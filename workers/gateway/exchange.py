@@ -80,14 +80,7 @@ class Exchange:
         self._question = question
         self._tally = Tally(owner.meter, owner.journal, question, settlement)
         self._place = Place(owner.driver)
-        self._ending = Ending(
-            question,
-            self._answer,
-            self._tally,
-            self._place,
-            monotonic=owner.monotonic,
-            on_end=lambda: owner.exchanges.discard(self),
-        )
+        self._ending = Ending(question, self._answer, self._tally, self._place, owner.monotonic)
         self._attempt: Attempt | Share | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
@@ -140,7 +133,7 @@ class Exchange:
     def refused(self, reject: Reject) -> None:
         self._place.lose()
         if self._refusals and self._answer.head is None:
-            self._ending.with_whole(*self._refusals[-1])
+            self._over().with_whole(*self._refusals[-1])
             return
         is_failed = reject.code == "attempts_exhausted" or self._answer.head is not None
         error = errors.engine_died() if self._answer.head is not None else errors.of_reject(reject)
@@ -159,7 +152,8 @@ class Exchange:
     def client_left(self) -> None:
         if not self._tally.is_settled:
             self._abandon_attempt()
-            self._ending.without_client(self._used_so_far(), self._answer.head or self._head)
+            used = self._used_so_far()
+            self._over().without_client(used, self._answer.head or self._head)
 
     def client_paused(self) -> None:
         if self._attempt is not None:
@@ -226,7 +220,7 @@ class Exchange:
             self._try_again(self._head.retry_after_s)
         else:
             is_shared = isinstance(self._attempt, Share) and self._attempt.is_usage_shared
-            self._ending.with_whole(self._head, last_part, is_usage_shared=is_shared)
+            self._over().with_whole(self._head, last_part, is_usage_shared=is_shared)
 
     def answer_failed(self, error: UpstreamError) -> None:
         del error
@@ -279,7 +273,7 @@ class Exchange:
 
     def _go_on(self, stream: AnswerStream, continuation: Continuation, retry_after_s: float | None = None) -> None:
         if continuation.is_complete and self._answer.head is not None:
-            self._ending.in_the_engines_place(stream, self._answer.head, continuation)
+            self._over().in_the_engines_place(stream, self._answer.head, continuation)
             return
         self._continuation = continuation
         self._tally.attempt_broke_off(self._owner.monotonic())
@@ -313,10 +307,17 @@ class Exchange:
             return
         if self._attempt is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
-        self._ending.with_stream(stream, head, last + stream.finish())
+        self._over().with_stream(stream, head, last + stream.finish())
 
     def _break_off(self, error: GatewayError, outcome: Outcome, how: How) -> None:
-        self._ending.with_error(error, outcome, self._used_so_far(), self._stream, how)
+        used = self._used_so_far()
+        self._over().with_error(error, outcome, used, self._stream, how)
+
+    def _over(self) -> Ending:
+        """It ends now. Nothing in it refers to it any more, so that its memory is free at once."""
+        self._owner.exchanges.discard(self)
+        self._attempt = None
+        return self._ending
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""

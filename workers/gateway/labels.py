@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 
-from workers.gateway.bodies import Peek, first_text
+from workers.gateway.bodies import Peek
 from workers.gateway.heads import Headers
+from workers.gateway.peeks import first_text
 
 # The most that OpenAI's own API takes as metadata.
 MAX_METADATA = 16

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from workers.contracts.usage import UsageRecord
+from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.limits.figures import LimitFigures
 
 # Buckets as OpenTelemetry's GenAI conventions advise them; times in milliseconds, as records have them.
@@ -91,7 +92,9 @@ class RequestMetrics:
         self.in_flight: dict[str, tuple[int, int]] = {}
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
+        self.kv_events = KVEventFigures()
         self.spans = SpanCounts()
+        self.dropped_prompts = 0
 
     def observe(self, record: UsageRecord) -> None:
         key = (record.public_model, record.service_class, record.path)

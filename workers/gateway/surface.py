@@ -26,12 +26,14 @@ from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
+from workers.gateway.prompts import PromptKeeper
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
@@ -107,6 +109,8 @@ class Surface:
         self.directory: Directory | None = None
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
+        self.prompts: PromptKeeper | None = None
+        self.caches: CacheReader | None = None
         self.own_paths: dict[bytes, OwnPath] = {
             _MODELS: self._answer_models,
             OUTCOMES: self._take_outcome,
@@ -145,9 +149,9 @@ class Surface:
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
             if request.method != METHOD:
                 raise errors.method_not_allowed(METHOD.decode())
-            self._ask_engine(client, request, engine_path, extra_headers, grant=self._authenticate(request))
+            self._ask_engine(client, request, engine_path, extra_headers, grant=self.authenticate(request))
         elif (own_path := self.own_paths.get(name := b"/".join(path.split(b"/", 3)[:3]))) is not None:
-            grant = self._authenticate(request)
+            grant = self.authenticate(request)
             self._require_scope(client, request, grant, name)
             own_path(client, request, grant, extra_headers)
         elif path == _HEALTH:
@@ -164,7 +168,7 @@ class Surface:
 
     # -- who asks
 
-    def _authenticate(self, request: HttpRequest) -> Grant:
+    def authenticate(self, request: HttpRequest) -> Grant:
         if self.directory is None:
             raise errors.not_ready("it has no snapshot from the control plane")
         scheme, _, key = request.header(b"authorization").partition(b" ")
@@ -258,6 +262,8 @@ class Surface:
             raise errors.wrong_task(found.model, version.task)
         caller = Caller(asked.grant, asked.noted, directory, version, asked.request.arrived_at)
         terms = read_terms(self.driver, caller, found, len(asked.request.body))
+        if self.caches is not None and terms.request.prefix_blocks:
+            terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, asked.request)
         question = Question(
             request=asked.request,
             path=asked.path,
@@ -269,6 +275,8 @@ class Surface:
             rank=terms.request.rank,
             alternatives=terms.alternatives,
         )
+        if asked.grant.tenant.keeps_prompts:
+            self._keep_prompt(asked, settlement)
         return question, terms
 
     def _choose_version(self, asked: Asked, found: Peek, settlement: Settlement) -> tuple[Directory, Version]:
@@ -283,6 +291,13 @@ class Surface:
         settlement.deployment_id = version.deployment_id
         settlement.price = price_for(version, asked.grant.tenant)
         return directory, version
+
+    def _keep_prompt(self, asked: Asked, settlement: Settlement) -> None:
+        """Not of forms, which hold sound."""
+        if self.prompts is not None and not asked.path.is_form:
+            self.meter.identify(settlement)
+            body = asked.request.body
+            self.prompts.keep(settlement.record_id, settlement.tenant_id, settlement.arrived_unix_s, body)
 
     def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
         self.meter.identify(settlement)

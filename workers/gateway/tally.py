@@ -13,6 +13,7 @@ from workers.gateway.engines import Engine
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
+from workers.gateway.peeks import choices_of
 
 _CHOICE_KEY = b'"finish_reason":'
 
@@ -33,7 +34,7 @@ class Tally:
         self.is_settled = False
         settlement.is_metered = question.path.is_metered
         settlement.prompt_bytes = question.prompt_bytes
-        settlement.output_limit = question.peek.output_limit
+        settlement.output_limit = question.output_limit
         meter.identify(settlement)
 
     def note(self) -> None:
@@ -112,7 +113,7 @@ class Tally:
             return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
         choices = body.count(_CHOICE_KEY)
         if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
-            prompts = choices // self._question.peek.choices_per_prompt
+            prompts = choices // choices_of(self._question.peek)
             return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 

@@ -178,6 +178,7 @@ class EnginePool:
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 80
         self.authority = f"{self._host}:{self._port}".encode()
+        self.host_line = b"host: " + self.authority + b"\r\n"
         self._idle: list[UpstreamConnection] = []
 
     def take_idle(self) -> UpstreamConnection | None:

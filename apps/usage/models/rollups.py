@@ -4,6 +4,7 @@ from typing import ClassVar
 from django.db import models
 
 from apps.usage.policies.slots import DAY, SLOT
+from workers.contracts.pricing import WHOLE_E8
 
 
 class UsageSums(models.Model):
@@ -45,10 +46,10 @@ def _by_tenant(name: str) -> list[models.Index]:
     return [models.Index(fields=["tenant_id", "slot"], name=f"{name}_tenant")]
 
 
-TOTAL = ("slot", "version_id", "public_model", "outcome")
 WHO_AND_WHAT = ("slot", "tenant_id", "user_id", "key_id", "version_id", "public_model", "outcome")
 TOTAL = ("slot", "version_id", "public_model", "outcome")
 WHAT = ("slot", "tenant_id", "version_id", "public_model", "outcome")
+BY_PRICE = (*WHO_AND_WHAT, "price_line_id", "charged_e8")
 END_USER = ("slot", "tenant_id", "end_user", "outcome")
 WORKFLOW = ("slot", "tenant_id", "workflow_id", "outcome")
 
@@ -124,17 +125,22 @@ class UsageTotal(UsageSums):
 
 
 class UsageDay(UsageSums):
-    """UsageSlot by UTC day, in few enough rows for a month of many keys at a glance."""
+    """UsageSlot by UTC day, in few enough rows for a month of many keys at a glance, and by price.
 
-    dimensions = WHO_AND_WHAT
+    A re-rating moves records from one price to another, so a row may have come to nothing.
+    """
+
+    dimensions = BY_PRICE
     grain = DAY
 
     user_id = models.UUIDField(null=True)
     key_id = models.UUIDField(null=True)
     version_id = models.UUIDField(null=True)
     public_model = models.CharField(max_length=200)
+    price_line_id = models.UUIDField(null=True)
+    charged_e8 = models.IntegerField(db_default=WHOLE_E8)
 
     class Meta:
         db_table = "usage_day"
-        constraints = _unique("usage_day", WHO_AND_WHAT)
+        constraints = _unique("usage_day", BY_PRICE)
         indexes = _by_tenant("usage_day")

@@ -24,11 +24,9 @@ OF_RECORDS = {
     **{name: f"sum({name})" for name in SUMS if name not in {"request_count", "unpriced_count"}},
 }
 OF_CHANGES = {
-    **dict.fromkeys(SUMS, "0"),
-    "unpriced_count": "sum(unpriced_change)",
-    "list_usd": "sum(list_change)",
-    "cost_usd": "sum(cost_change)",
-    "wasted_usd": "sum(wasted_change)",
+    "request_count": "sum(sign)",
+    "unpriced_count": "sum(sign * is_unpriced::integer)",
+    **{name: f"sum(sign * {name})" for name in SUMS if name not in {"request_count", "unpriced_count"}},
 }
 
 
