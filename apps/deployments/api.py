@@ -27,18 +27,14 @@ class DeploymentsView(OperatorView):
         return Response(serializers.DeploymentSerializer(shown).data, status=201)
 
 
-<<<<<<< HEAD
-class DeploymentView(OperatorView):
-    reported = frozenset({"ready_count"})
-
-=======
 class OneDeploymentView(OperatorView):
     def shown(self, deployment_id: UUID) -> Response:
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
 
 
 class DeploymentView(OneDeploymentView):
->>>>>>> main
+    reported = frozenset({"ready_count", "wanted_count", "rollout"})
+
     @extend_schema(responses=serializers.DeploymentSerializer)
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)

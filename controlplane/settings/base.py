@@ -203,15 +203,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 600.0,
         "options": {"expires": 600},
     },
-<<<<<<< HEAD
     "rest.forget": {"task": "rest.forget", "schedule": 60.0, "options": {"expires": 60}},
-=======
     "telemetry.forget_prompts": {
         "task": "telemetry.forget_prompts",
         "schedule": 600.0,
         "options": {"expires": 600},
     },
->>>>>>> main
     "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
     "usage.drop_old_partitions": {
         "task": "usage.drop_old_partitions",

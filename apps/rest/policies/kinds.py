@@ -26,6 +26,7 @@ WATCHED = (
     Watched("deployments_deployment"),
     Watched("deployments_replica", parents=(("deployment_id", "deployments_deployment"),)),
     Watched("deployments_replicaevent"),
+    Watched("deployments_revision"),
     Watched("routing_route"),
     Watched("routing_routetarget", parents=(("route_id", "routing_route"),)),
     Watched("tenants_tenant", tenant="id"),
