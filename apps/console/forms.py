@@ -269,6 +269,20 @@ class DeployForm(forms.Form):
         }
 
 
+class RemovalForm(forms.Form):
+    """The name is typed, as nothing brings a removed tenant back."""
+
+    def __init__(self, *args: Any, name: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"] = forms.CharField(label=f"Type {name} to remove it", max_length=63)
+        self._name = name
+
+    def clean_name(self) -> str:
+        if self.cleaned_data["name"].strip() != self._name:
+            raise forms.ValidationError("That is not its name.")
+        return self._name
+
+
 class PromptsForm(forms.Form):
     days = forms.IntegerField(
         label="Kept for, days", min_value=1, max_value=MAX_KEPT_DAYS, initial=7, help_text="Each is deleted afterwards."
