@@ -127,7 +127,6 @@ class EngineFollower:
         if not self._order.is_complete or not self._translation.agree(self.cached.block_tokens):
             self._fall_back("partial")
         elif not self._is_told():
-            self._translation.expect_size(self._engine.block_tokens or 0)
             self._change(self._translation.begin(self._endpoint_id, self.cached))
             self._set_state("exact")
 

@@ -80,6 +80,7 @@ class CacheReader:
             followed = self._versions.setdefault(engine.endpoint.version_id, Followed(followers={}, tasks={}))
             if key not in followed.followers:
                 self._follow(followed, key, engine)
+            followed.translation.expect_size(engine.block_tokens or 0)
         self._versions = {name: followed for name, followed in self._versions.items() if followed.followers}
         self._check_trust()
         self.figures.endpoints.clear()
