@@ -1,4 +1,4 @@
-"""What real vLLM says of its KV cache is what the gateway's prefix index claims: warmed, cleared, evicted, adapters or not."""
+"""What real vLLM says of its KV cache is what the gateway's prefix index claims: warmed, cleared, evicted."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ async def warm(port, content):
 async def test_the_index_claims_what_the_engine_has(node, vllm):
     port, _ = vllm
     await ask(node, "first", STORY)
-    await node.eventually(lambda: node.learned() == 1, 60)
+    await node.eventually(lambda: node.gateway.service.metrics.kv_events.prompts["learned"] == 1, 60)
     await cleared(node, port)
     assert await ask_without_engine(node, STORY) == 0, "cleared"
 

@@ -75,7 +75,7 @@ class CacheNode:
 
     async def eventually(self, is_so: Callable[[], bool], timeout_s: float = 30) -> None:
         async with asyncio.timeout(timeout_s):
-            while not is_so():
+            while not is_so():  # noqa: ASYNC110 - what engines and gateway do here gives no event
                 await asyncio.sleep(0.02)
 
     async def are_exact(self) -> None:
@@ -86,8 +86,12 @@ class CacheNode:
         versions = self.gateway.service._caches._versions.values()
         return sum(len(follower.cached) for version in versions for follower in version.followers.values())
 
-    def learned(self) -> int:
-        return self.gateway.service.metrics.kv_events.prompts["learned"]
+    async def has_learned(self, prompts: int, timeout_s: float = 30) -> None:
+        """Their tokens, and that some engine has cached them."""
+        figures = self.gateway.service.metrics.kv_events
+        await self.eventually(
+            lambda: figures.prompts["learned"] == prompts and self.cached_blocks() > 0 and figures.batches > 0, timeout_s
+        )
 
 
 @asynccontextmanager

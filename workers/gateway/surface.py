@@ -26,8 +26,8 @@ from workers.gateway.exchange import Exchange
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal
-from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.kv_events.reader import CacheReader
+from workers.gateway.labels import MAX_WORKFLOW_ID, note_headers, read_tags, sticky_id, trace_parent
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of

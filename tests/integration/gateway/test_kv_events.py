@@ -22,7 +22,7 @@ async def ask(node, request_id, content=STORY, **fields):
 async def test_what_an_engine_has_cached_draws_the_same_prompt(tmp_path):
     async with cache_node(tmp_path) as node:
         assert await ask(node, "r1") == {}
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         [(endpoint_id, tokens)] = (await ask(node, "r2")).items()
         assert tokens > 800
         [first, second] = node.gateway.records()
@@ -33,7 +33,7 @@ async def test_what_an_engine_has_cached_draws_the_same_prompt(tmp_path):
 async def test_after_the_engine_has_cleared_its_cache_nothing_is_claimed(tmp_path):
     async with cache_node(tmp_path) as node:
         await ask(node, "r1")
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         assert await ask(node, "r2")
         for engine in node.engines:
             assert (await call(engine.port, "POST", "/reset_prefix_cache")).status == 200
@@ -44,7 +44,7 @@ async def test_after_the_engine_has_cleared_its_cache_nothing_is_claimed(tmp_pat
 async def test_what_the_engine_has_evicted_is_not_claimed(tmp_path):
     async with cache_node(tmp_path, 2, "--num-gpu-blocks-override", "640") as node:
         await ask(node, "r1")
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         assert await ask(node, "r2")
         for engine in node.engines:
             for number in range(12):
@@ -56,7 +56,7 @@ async def test_what_the_engine_has_evicted_is_not_claimed(tmp_path):
 async def test_what_another_client_warmed_is_claimed(tmp_path):
     async with cache_node(tmp_path) as node:
         await ask(node, "r1")
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         for engine in node.engines:
             await call(engine.port, "POST", "/reset_prefix_cache")
         await node.eventually(lambda: node.cached_blocks() == 0)
@@ -69,7 +69,7 @@ async def test_what_another_client_warmed_is_claimed(tmp_path):
 async def test_a_prompt_that_shares_its_beginning_is_known_as_far_as_that(tmp_path):
     async with cache_node(tmp_path) as node:
         await ask(node, "r1")
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         half = STORY[: len(STORY) // 2]
         [tokens] = (await ask(node, "r2", half + " and then something else entirely" * 60)).values()
         assert 300 < tokens < 500
@@ -81,7 +81,7 @@ async def test_prompts_of_token_ids_are_understood_without_asking(tmp_path):
         for number in (1, 2):
             headers = {"x-request-id": f"ids-{number}"}
             assert (await node.gateway.call("POST", "/v1/completions", body, headers=headers)).status == 200
-            await node.eventually(lambda: node.learned() == 1)
+            await node.has_learned(1)
         [tokens] = node.hits("ids-2").values()
         assert tokens > 1800
 
@@ -89,7 +89,7 @@ async def test_prompts_of_token_ids_are_understood_without_asking(tmp_path):
 async def test_a_cache_salt_keeps_equal_prompts_apart(tmp_path):
     async with cache_node(tmp_path) as node:
         await ask(node, "r1", cache_salt="one")
-        await node.eventually(lambda: node.learned() == 1)
+        await node.has_learned(1)
         assert await ask(node, "r2", cache_salt="two") == {}
         assert await ask(node, "r3", cache_salt="one")
 
@@ -100,7 +100,7 @@ async def test_batches_that_were_lost_are_asked_for_again(tmp_path):
             for engine in node.engines:
                 await call(engine.port, "POST", "/fake/faults", {"kv_events_to_lose": 3})
             await ask(node, "r1")
-            await node.eventually(lambda: node.learned() == 1)
+            await node.has_learned(1)
             await node.eventually(lambda: node.cached_blocks() > 50)
             assert await ask(node, "r2")
             assert set(node.states()) == {"exact"}
@@ -110,7 +110,7 @@ async def test_when_events_stop_the_index_is_approximate_and_says_so(tmp_path):
     with quick_checks():
         async with cache_node(tmp_path) as node:
             await ask(node, "r1")
-            await node.eventually(lambda: node.learned() == 1)
+            await node.has_learned(1)
             for engine in node.engines:
                 await call(engine.port, "POST", "/fake/faults", {"kv_events_are_silent": True})
             await node.eventually(lambda: set(node.states()) == {"silent"})

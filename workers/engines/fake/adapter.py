@@ -37,7 +37,11 @@ class FakeAdapter:
         events = kv_events_of(self._site, spec.replica_id) if publishes else None
         argv = [self._site.python, "-m", "workers.engines.fake", *_server_arguments(spec)]
         return LaunchPlan(
-            argv=[*argv, *_settings_arguments(settings), *(["--kv-events-config", events_config(events)] if events else [])],
+            argv=[
+                *argv,
+                *_settings_arguments(settings),
+                *(["--kv-events-config", events_config(events)] if events else []),
+            ],
             max_running_requests=spec.max_running_requests,
             start_timeout_s=_PROCESS_START_S + settings.load_time_s,
             stop_grace_s=3.0,

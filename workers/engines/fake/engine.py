@@ -117,7 +117,10 @@ class FakeEngine:
             self._crash_at_tokens = self.metrics.generation_tokens_total + faults.crash_after_tokens
         self.faults = faults
         if self._publisher is not None:
-            self._publisher.is_silent, self._publisher.loses_next = faults.kv_events_are_silent, faults.kv_events_to_lose
+            self._publisher.is_silent, self._publisher.loses_next = (
+                faults.kv_events_are_silent,
+                faults.kv_events_to_lose,
+            )
         self._clockwork.hang(is_hanging=faults.is_hanging)
 
     def metrics_text(self) -> bytes:

@@ -63,9 +63,7 @@ class _Batch(Struct, frozen=True, array_like=True):
 _decode = msgspec.msgpack.Decoder(_Batch).decode
 
 
-def events_of_replica(
-    site: Site, environment: Path, spec: ReplicaSpec, settings: VLLMSettings
-) -> KVEvents | None:
+def events_of_replica(site: Site, environment: Path, spec: ReplicaSpec, settings: VLLMSettings) -> KVEvents | None:
     """None where it would publish none, or none that say what one cache holds."""
     is_excluded = any(option.replace("_", "-").startswith(_EXCLUDING) for option in settings.extra)
     if not settings.kv_events or is_excluded or spec.task != "generate" or not _can_publish(environment):

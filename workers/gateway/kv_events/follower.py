@@ -34,6 +34,7 @@ class EngineFollower:
         engine: Engine,
         stream: EventStream,
         translation: Translation,
+        *,
         tell: Tell,
         figures: KVEventFigures,
         monotonic: Callable[[], float],

@@ -55,12 +55,10 @@ class CacheReader:
             return None
         known = followed.translation.known(blocks)
         pool = self._any_pool(version.version_id)
-        if pool is not None and request.path in _PATHS and followed.translation.block_tokens:
+        if pool is not None and request.path in _PATHS:
             is_new = known < len(blocks) and len(request.body) <= _MAX_BODY_BYTES
             body = request.body if is_new else b""
-            self._learner.add(
-                Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body)
-            )
+            self._learner.add(Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body))
         return known
 
     async def run(self) -> None:
@@ -111,9 +109,9 @@ class CacheReader:
             engine,
             EventStream(self._context, events),
             followed.translation,
-            self._driver.cache_changed,
-            self.figures,
-            self._monotonic,
+            tell=self._driver.cache_changed,
+            figures=self.figures,
+            monotonic=self._monotonic,
         )
         followed.followers[key] = follower
         followed.tasks[key] = asyncio.create_task(follower.run())

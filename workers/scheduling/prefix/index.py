@@ -104,9 +104,7 @@ class PrefixIndex:
                 high = middle - 1
         return low
 
-    def record(
-        self, blocks: tuple[int, ...], endpoint: int, max_blocks: int, told_blocks: int | None = None
-    ) -> None:
+    def record(self, blocks: tuple[int, ...], endpoint: int, max_blocks: int, told_blocks: int | None = None) -> None:
         """The endpoint will have these; it keeps at most `max_blocks`.
 
         One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
