@@ -69,7 +69,9 @@ async def node(vllm, tmp_path):
 
 
 async def cleared(node, port):
+    """vLLM publishes that it has cleared its cache with its next step."""
     assert (await call(port, "POST", "/reset_prefix_cache")).status == 200
+    await warm(port, "Hello.")
     await node.eventually(lambda: node.cached_blocks() == 0, 60)
 
 

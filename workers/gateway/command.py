@@ -131,6 +131,7 @@ def _config(arguments: argparse.Namespace) -> GatewayConfig:
         gateway_id=arguments.node_id,
         node_id=arguments.node_id,
         batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
+        caches=node_dir / layout.CACHES_DIRECTORY if node_dir else None,
         tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         valkey_url=arguments.valkey_url,

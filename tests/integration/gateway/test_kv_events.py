@@ -1,8 +1,10 @@
 """The prefix index knows what engines have cached by their own KV events: through sockets, from engine to decision."""
 
+import asyncio
+
 import pytest
 
-from tests.support.cache_nodes import cache_node, quick_checks
+from tests.support.cache_nodes import cache_node, node_before, publishing_engines, quick_checks, sockets
 from tests.support.gateways import chat_body
 from tests.support.raw_http import call
 
@@ -135,6 +137,56 @@ async def test_when_events_come_again_the_index_is_exact_again(tmp_path):
                 await call(engine.port, "POST", "/fake/faults", {"kv_events_are_silent": False})
             await node.are_exact()
             assert await ask(node, "r2") == {}
+
+
+async def test_a_gateway_that_starts_again_knows_what_was_cached_before(tmp_path):
+    with quick_checks(), sockets(2) as events:
+        async with publishing_engines(events, kept_batches=3) as engines:
+            remembering = {"caches": tmp_path / "caches"}
+            async with node_before(tmp_path, engines, events, **remembering) as node:
+                await node.are_exact()
+                for number in range(6):
+                    await ask(node, f"before-{number}", f"{number} {STORY}")
+                await node.has_learned(6)
+                known = node.cached_blocks()
+                await node.eventually(lambda: len(list((tmp_path / "caches").glob("*.cache"))) == 2)
+                await asyncio.sleep(0.5)
+            async with node_before(tmp_path, engines, events, **remembering) as node:
+                await node.are_exact()
+                assert node.cached_blocks() == known
+                await ask(node, "after-1", f"0 {STORY}")
+                await node.has_learned(1)
+                assert await ask(node, "after-2", f"0 {STORY}")
+
+
+async def test_a_gateway_that_remembers_nothing_of_an_old_engine_says_so_until_that_clears_its_cache(tmp_path):
+    with quick_checks(), sockets(2) as events:
+        async with publishing_engines(events, kept_batches=1) as engines:
+            for engine in engines:
+                for number in range(3):
+                    body = chat_body(f"{number} {STORY}")
+                    assert (await call(engine.port, "POST", "/v1/chat/completions", body)).status == 200
+            async with node_before(tmp_path, engines, events) as node:
+                await node.eventually(lambda: set(node.states()) == {"partial"})
+                await ask(node, "r1", f"0 {STORY}")
+                assert await ask(node, "r2", f"0 {STORY}"), "by our own count"
+                for engine in engines:
+                    await call(engine.port, "POST", "/reset_prefix_cache")
+                await node.are_exact()
+
+
+async def test_another_engine_at_the_same_address_is_not_taken_for_the_old_one(tmp_path):
+    with quick_checks(), sockets(2) as events:
+        caches = {"caches": tmp_path / "caches"}
+        async with publishing_engines(events) as engines, node_before(tmp_path, engines, events, **caches) as node:
+            await node.are_exact()
+            for number in range(4):
+                await ask(node, f"r{number}", f"{number} {STORY}")
+            await node.eventually(lambda: len(list((tmp_path / "caches").glob("*.cache"))) == 2)
+            await asyncio.sleep(0.5)
+        async with publishing_engines(events) as engines, node_before(tmp_path, engines, events, **caches) as node:
+            await node.are_exact()
+            assert node.cached_blocks() == 0
 
 
 async def test_apis_whose_tokens_nobody_tells_are_known_by_our_own_count(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import zmq.asyncio
 from msgspec import Struct, field
@@ -13,6 +14,7 @@ from workers.gateway.engines import Engine
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.follower import EngineFollower
 from workers.gateway.kv_events.learning import Learner, Prompt
+from workers.gateway.kv_events.memory import CacheMemory
 from workers.gateway.kv_events.stream import EventStream
 from workers.gateway.kv_events.translation import Translation
 from workers.gateway.kv_events.trust import Trust
@@ -39,7 +41,9 @@ class Followed(Struct, eq=False):
 class CacheReader:
     """`saw` is on the request's path, everything else beside it."""
 
-    def __init__(self, driver: Driver, monotonic: Callable[[], float]) -> None:
+    def __init__(self, driver: Driver, monotonic: Callable[[], float], directory: Path | None) -> None:
+        """In `directory` it keeps what it knows of caches, for when it starts again."""
+        self._directory = directory
         self.figures = KVEventFigures()
         self._driver = driver
         self._monotonic = monotonic
@@ -108,6 +112,7 @@ class CacheReader:
         follower = EngineFollower(
             engine,
             EventStream(self._context, events),
+            CacheMemory(self._directory, engine.endpoint.endpoint_id),
             followed.translation,
             tell=self._driver.cache_changed,
             figures=self.figures,

@@ -71,6 +71,24 @@ def test_numbers_that_begin_again_are_another_engine(comes):
         comes(order, number, engine="b")
 
 
+def test_an_engine_that_has_come_to_fewer_is_another_one():
+    order = Order()
+    published(order, 0, 1, 2)
+    order.ask_from()
+    with pytest.raises(RestartedError):
+        order.replay_ended()
+
+
+def test_what_was_known_before_a_restart_of_ours_goes_on_from_there():
+    before = Order()
+    published(before, 0, 1, 2)
+    order = Order(before.next_number, before.last_digest)
+    assert order.ask_from() == 2
+    assert replayed(order, 2, 3) == [b"a3"]
+    assert order.replay_ended() is False
+    assert order.is_complete
+
+
 def test_the_same_engine_is_known_again():
     order = Order()
     published(order, 0, 1, 2)
