@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.common.errors import InvalidInputError
 from apps.routing.services.experiments import check_experiment, with_records
-from workers.simulator.experiments import OURS, Experiment, Summary, list_engines, list_traces, run
+from workers.simulator.experiments import OURS, Experiment, FleetPart, Summary, list_engines, list_traces, run
 
 FLEET = re.compile(r"(?P<replicas>\d+)x(?P<engine>\S+)")
 HEADINGS = (
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             help="W1 to W5, the name or path of a trace, or usage:2026-11-28 for that day's usage records",
         )  # fmt: skip
         parser.add_argument("--policy", action="append", help=f"again for each; default {OURS} and least-outstanding")
-        parser.add_argument("--fleet", default="4xllama3-8b/h100/tp1", help="replicas x engine")
+        parser.add_argument("--fleet", default="4xllama3-8b/h100/tp1", help="replicas x engine; more kinds after a +")
         parser.add_argument("--load", type=float, default=1.0, help="of W1 to W5, relative to their capacity")
         parser.add_argument("--speed", type=float, default=1.0, help="of other traces: times as fast as recorded")
         parser.add_argument("--duration", type=float, help="seconds of the trace; default all of it")
@@ -54,14 +54,13 @@ class Command(BaseCommand):
 
 
 def _experiment(options: dict[str, Any]) -> Experiment:
-    fleet = FLEET.fullmatch(options["fleet"])
-    if fleet is None:
-        raise CommandError("Name a fleet as 4xllama3-8b/h100/tp1.")
+    first, *others = _fleet(options["fleet"])
     return Experiment(
         trace=options["trace"],
         policies=tuple(options["policy"] or (OURS, "least-outstanding")),
-        replicas=int(fleet["replicas"]),
-        engine=fleet["engine"],
+        replicas=first.replicas,
+        engine=first.engine,
+        others=tuple(others),
         load=options["load"],
         speed=options["speed"],
         duration_s=options["duration"],
@@ -70,6 +69,13 @@ def _experiment(options: dict[str, Any]) -> Experiment:
         tpot_slo_s=options["tpot"],
         in_slo_wanted=options["in_slo"],
     )
+
+
+def _fleet(text: str) -> list[FleetPart]:
+    parts = [FLEET.fullmatch(part) for part in text.split("+")]
+    if None in parts:
+        raise CommandError("Name a fleet as 4xllama3-8b/h100/tp1, or as 2xllama3-8b/h100/tp1+2xllama3-8b/a100/tp1.")
+    return [FleetPart(part["engine"], int(part["replicas"])) for part in parts if part is not None]
 
 
 def _cells(summary: Summary) -> tuple[str, ...]:
