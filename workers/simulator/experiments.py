@@ -4,6 +4,7 @@ The control plane imports this module and no other of the simulator. `python -m 
 experiment in a process of its own.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ POLICIES = (
 """Offered by name; any other combination that `workers/scheduling/peers/registry.py` knows may be named too."""
 MAX_REPLICAS = 64
 USD_PER_GPU_HOUR = 2.5
+_FLEET_PART = re.compile(r"(?P<replicas>\d{1,4})x(?P<engine>\S+)", re.ASCII)
 
 Report = Callable[[float, str], None]
 """Share done, and what is being done."""
@@ -68,6 +70,14 @@ class Experiment(Struct, frozen=True, kw_only=True):
     usd_per_gpu_hour: float = USD_PER_GPU_HOUR
     requests: tuple[RecordedRequest, ...] = ()
     others: tuple[FleetPart, ...] = ()
+
+
+def parse_fleet(text: str) -> list[FleetPart]:
+    """`2xllama3-8b/h100/tp1+2xllama3-8b/a100/tp1`, or without a +; raises ExperimentError."""
+    parts = [_FLEET_PART.fullmatch(part.strip()) for part in text.split("+")]
+    if None in parts:
+        raise ExperimentError("Name a fleet as 4xllama3-8b/h100/tp1, more kinds after a +.")
+    return [FleetPart(part["engine"], int(part["replicas"])) for part in parts if part is not None]
 
 
 def list_traces(folder: Path | None = None) -> list[str]:

@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +6,17 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.common.errors import InvalidInputError
 from apps.routing.services.experiments import check_experiment, with_records
-from workers.simulator.experiments import OURS, Experiment, FleetPart, Summary, list_engines, list_traces, run
+from workers.simulator.experiments import (
+    OURS,
+    Experiment,
+    ExperimentError,
+    Summary,
+    list_engines,
+    list_traces,
+    parse_fleet,
+    run,
+)
 
-FLEET = re.compile(r"(?P<replicas>\d+)x(?P<engine>\S+)")
 HEADINGS = (
     "policy", "requests", "in SLO", "by class", "goodput/s", "TTFT p50/p90/p99 s", "TPOT p50/p90/p99 ms", "Jain",
     "hit rate", "refused", "USD/1000 in SLO", "USD/workflow", "replicas needed",
@@ -54,7 +61,10 @@ class Command(BaseCommand):
 
 
 def _experiment(options: dict[str, Any]) -> Experiment:
-    first, *others = _fleet(options["fleet"])
+    try:
+        first, *others = parse_fleet(options["fleet"])
+    except ExperimentError as error:
+        raise CommandError(str(error)) from error
     return Experiment(
         trace=options["trace"],
         policies=tuple(options["policy"] or (OURS, "least-outstanding")),
@@ -69,13 +79,6 @@ def _experiment(options: dict[str, Any]) -> Experiment:
         tpot_slo_s=options["tpot"],
         in_slo_wanted=options["in_slo"],
     )
-
-
-def _fleet(text: str) -> list[FleetPart]:
-    parts = [FLEET.fullmatch(part) for part in text.split("+")]
-    if None in parts:
-        raise CommandError("Name a fleet as 4xllama3-8b/h100/tp1, or as 2xllama3-8b/h100/tp1+2xllama3-8b/a100/tp1.")
-    return [FleetPart(part["engine"], int(part["replicas"])) for part in parts if part is not None]
 
 
 def _cells(summary: Summary) -> tuple[str, ...]:

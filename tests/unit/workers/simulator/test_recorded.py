@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.simulator.experiments import RECORDS, Experiment, ExperimentError, FleetPart, run
+from workers.simulator.experiments import RECORDS, Experiment, ExperimentError, FleetPart, parse_fleet, run
 from workers.simulator.lab import Lab
 from workers.simulator.workloads.requests import RecordedRequest, of_requests
 
@@ -53,3 +53,13 @@ def test_a_mixed_fleet_serves_with_the_faster_gpu_first():
 def test_a_part_of_a_fleet_that_cannot_be_is_refused(part):
     with pytest.raises(ExperimentError):
         list(run(experiment(others=(part,)), lambda *_: None))
+
+
+def test_a_fleet_is_named_by_its_kinds():
+    assert parse_fleet("2xllama3-8b/h100/tp1 + 1xllama3-8b/l40s/tp1") == [FleetPart("llama3-8b/h100/tp1", 2), SLOWER]
+
+
+@pytest.mark.parametrize("text", ["", "four", "4x", "4xllama+", "-1xllama", "٤xllama", "99999xllama"])
+def test_what_names_no_fleet_is_refused(text):
+    with pytest.raises(ExperimentError, match="Name a fleet"):
+        parse_fleet(text)
