@@ -59,8 +59,8 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
     kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
-    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how long streams may go on when a successor has taken
-    over.
+    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
+    long streams may go on when a successor has taken over.
     """
 
     host: str

@@ -1,4 +1,4 @@
-"""What was known of an engine's cache, on disk: a gateway that starts again need not have heard the engine's whole life."""
+"""What was known of an engine's cache, on disk: a gateway that starts again need not have heard all of its life."""
 
 import asyncio
 import logging
