@@ -9,7 +9,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     """`state` is a word of the lifecycle; `detail` says why in words.
 
     placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
-    `memory_bytes` is what it was measured to use, over its accelerators.
+    `memory_bytes` is what it was measured to use, over its accelerators. `progress_ratio` is of what is fetched.
     `has_given_up`: it crashed too often, and is not started again until somebody asks.
     """
 
@@ -28,6 +28,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     kv_capacity_tokens: int | None = None
     block_tokens: int | None = None
     memory_bytes: int | None = None
+    progress_ratio: float | None = None
     has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
 
