@@ -33,8 +33,8 @@ from workers.gateway.metering import Meter, outcome_of
 from workers.gateway.networks import client_address, peer_of
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, EnginePath, api_of
-from workers.gateway.prompts import PromptKeeper
 from workers.gateway.peeks import end_user_of, wants_stream
+from workers.gateway.prompts import PromptKeeper
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, answer_stored, refuse_what_is_kept
@@ -231,9 +231,7 @@ class Surface:
             exchange.begin(terms)
             return
         exchange.note_arrival()
-        candidate = Candidate(
-            client, self.meter, exchange, path, settlement, terms, own_headers, question.output_limit
-        )
+        candidate = Candidate(client, self.meter, exchange, path, settlement, terms, own_headers, question.output_limit)
         client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
 
     def _understand(self, asked: Asked, settlement: Settlement) -> tuple[Question, Terms]:
