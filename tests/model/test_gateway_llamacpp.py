@@ -69,8 +69,8 @@ async def test_a_greedy_answer_that_is_broken_off_goes_on_word_for_word(engine_p
         cutting_proxy(engine_port) as cut_port,
         running_gateway(tmp_path, snapshot(engine_port, cut_port)) as gateway,
     ):
-        answers = [await gateway.call("POST", path, body) for _ in range(4)]
-        records = await gateway.wait_for_records(4)
+        answers = await asyncio.gather(*[gateway.call("POST", path, body) for _ in range(2)])
+        records = await gateway.wait_for_records(2)
     assert {record.attempts for record in records} == {1, 2}
     assert len({text_of(answer) for answer in answers}) == 1
     assert len({(record.input_tokens, record.output_tokens) for record in records}) == 1

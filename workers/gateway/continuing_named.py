@@ -45,7 +45,8 @@ class NamedContinuation:
         self._limit = limit
         self._events = stream.events_with_output
         self._input_tokens = stream.input_tokens
-        self.generated_tokens = stream.generated_tokens if isinstance(stream, RevoicedStream) else self._events
+        known = stream.generated_tokens if isinstance(stream, RevoicedStream) else self._events
+        self.generated_tokens = max(known, voice.spoken.tokens)
         is_full = limit is not None and self.generated_tokens >= limit
         self._finish_reason = "length" if is_full else "stop"
         self.is_complete = is_full or voice.spoken.closings > 0
@@ -83,8 +84,10 @@ class NamedContinuation:
         return text
 
     def _ask(self, question: Question, engine: Engine, count: int) -> bytes:
-        """The whole request for the rest. `count` is how many tokens the text has."""
-        self.generated_tokens = max(count, self._events) if count else 0
+        """The whole request for the rest; empty if there is none. `count` is how many tokens the text has."""
+        self.generated_tokens = self._voice.spoken.tokens = max(count, self._events) if count else 0
+        if self._limit is not None and self.generated_tokens >= self._limit:
+            return b""
         chat = self._chat | _COUNTING | {"model": question.served_name}
         if engine.endpoint.shape.has_priorities:
             chat["priority"] = question.rank
@@ -93,7 +96,7 @@ class NamedContinuation:
             chat |= {"add_generation_prompt": False, "continue_final_message": True}
             chat["messages"] = [*self._chat["messages"], answer]
         if self._limit is not None:
-            chat["max_tokens"] = max(self._limit - self.generated_tokens, 1)
+            chat["max_tokens"] = self._limit - self.generated_tokens
         return question.for_engine_at(engine, CHAT_TARGET, _encode(chat))
 
 

@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(_Counted).decode
 
 
 class CountedAttempt:
-    """As an `Attempt`. `ask` makes the message from the count."""
+    """As an `Attempt`. `ask` makes the message from the count, an empty one where nothing is left to ask for."""
 
     def __init__(self, engine: Engine, message: bytes, asker: Asker, ask: Callable[[int], bytes]) -> None:
         self.engine = engine
@@ -72,8 +72,12 @@ class CountedAttempt:
         except msgspec.DecodeError:
             self._asker.answer_failed(UpstreamError(f"it does not count tokens: {self._status}"))
             return
+        message = self._ask(count)
+        if not message:
+            self._asker.answer_failed(UpstreamError("all was generated"))
+            return
         self._is_counting = False
-        self._attempt = Attempt(self.engine, self._ask(count), self._asker)
+        self._attempt = Attempt(self.engine, message, self._asker)
         self._attempt.begin()
 
     def answer_failed(self, error: UpstreamError) -> None:

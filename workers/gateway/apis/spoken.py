@@ -22,7 +22,8 @@ _WITHOUT_OUTPUT = frozenset((b"response.in_progress", b"response.queued"))
 class Spoken:
     """`opening` is the data of the first event, `last` of the last; `is_open` says whether the text has begun.
 
-    `closings` is how many of the events have come that follow the text.
+    `closings` is how many of the events have come that follow the text. `tokens` is what an engine counted of the text
+    when it broke off last.
     """
 
     text_mark = b""
@@ -33,6 +34,7 @@ class Spoken:
         self.last = b""
         self.is_open = False
         self.closings = 0
+        self.tokens = 0
 
     def note(self, name: bytes, data: bytes) -> None:
         self.last = data
