@@ -36,20 +36,21 @@ def test_every_module_says_the_same_as_before():
 
 
 def _stripped(text: str) -> list[str]:
-    kept = []
-    for statement in ast.parse(text).body:
-        if isinstance(statement, ast.ImportFrom) and statement.names[0].asname == "_Final":
-            continue
-        if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation) == "_Final":
-            kept.append((ast.unparse(statement.target), ast.unparse(statement.value or ast.Constant(None))))
-        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple):
-            values = statement.value.elts if isinstance(statement.value, ast.Tuple) else []
-            kept += [
-                (ast.unparse(name), ast.unparse(value))
-                for name, value in zip(statement.targets[0].elts, values, strict=True)
-            ]
-        elif isinstance(statement, ast.Assign):
-            kept.append((ast.unparse(statement.targets[0]), ast.unparse(statement.value)))
-        else:
-            kept.append(ast.dump(statement))
-    return kept
+    statements = [statement for statement in ast.parse(text).body if not _is_import_of_final(statement)]
+    return [part for statement in statements for part in _parts(statement)]
+
+
+def _is_import_of_final(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.names[0].asname == "_Final"
+
+
+def _parts(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation) == "_Final":
+        assert statement.value is not None
+        return [f"{ast.unparse(statement.target)} = {ast.unparse(statement.value)}"]
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Tuple):
+        target = statement.targets[0]
+        if isinstance(target, ast.Tuple):
+            pairs = zip(target.elts, statement.value.elts, strict=True)
+            return [f"{ast.unparse(name)} = {ast.unparse(value)}" for name, value in pairs]
+    return [ast.unparse(statement)]
