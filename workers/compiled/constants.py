@@ -12,7 +12,7 @@ _IMPORT = "from typing import Final as _Final\n"
 
 
 def fix_constants(source: str) -> str:
-    """The same module; what is assigned once at its top under a name in capitals is Final."""
+    """The same module; a number or text that is given a name in capitals at its top is Final."""
     module = ast.parse(source)
     lines = source.splitlines(keepends=True)
     for statement in reversed(module.body):
@@ -23,14 +23,21 @@ def fix_constants(source: str) -> str:
 
 
 def _fix(lines: list[str], statement: ast.Assign, target: ast.expr) -> None:
-    at = statement.lineno - 1
-    if isinstance(target, ast.Name) and _CONSTANT.fullmatch(target.id):
-        lines[at] = lines[at].replace(f"{target.id} =", f"{target.id}: _Final =", 1)
-    elif isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
-        pairs = list(zip(target.elts, statement.value.elts, strict=True))
-        if statement.end_lineno == statement.lineno and all(isinstance(name, ast.Name) for name, _ in pairs):
-            parts = [f"{ast.unparse(name)}: _Final = {ast.unparse(value)}" for name, value in pairs]
-            lines[at] = "; ".join(parts) + "\n"
+    at, value = statement.lineno - 1, statement.value
+    if _is_fixed(target, value):
+        lines[at] = lines[at].replace(" =", ": _Final =", 1)
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = list(zip(target.elts, value.elts, strict=True))
+        if all(_is_fixed(name, one) for name, one in pairs):
+            lines[at] = "; ".join([f"{ast.unparse(name)}: _Final = {ast.unparse(one)}" for name, one in pairs]) + "\n"
+
+
+def _is_fixed(target: ast.expr, value: ast.expr) -> bool:
+    """mypyc knows the value of a literal; of what is computed once it does not."""
+    if isinstance(value, ast.UnaryOp):
+        value = value.operand
+    is_literal = isinstance(value, ast.Constant) and isinstance(value.value, int | float | str | bytes)
+    return is_literal and isinstance(target, ast.Name) and _CONSTANT.fullmatch(target.id) is not None
 
 
 def _first_line(module: ast.Module) -> int:

@@ -22,7 +22,17 @@ def test_the_docstring_stays_first():
     assert ast.get_docstring(module) == "Doc."
 
 
-@pytest.mark.parametrize("line", ["logger = get()", "Alias = dict[str, int]", "LIMIT: int = 3", "a, B = f()"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "logger = get()",
+        "Alias = dict[str, int]",
+        "LIMIT: int = 3",
+        "a, B = f()",
+        "PAIR = (1, 2)",
+        "PATTERN = compile(1)",
+    ],
+)
 def test_whatever_else_there_is_stays_as_it_is(line: str):
     assert line in fix_constants(f"{line}\n")
 
