@@ -104,9 +104,13 @@ def test_the_gateway_and_the_book_charge_the_same(batch_bp, tenant_bp, service_c
     version = Version(
         version_id=str(VERSION), model="chat", label="v1", served_name="s", price=PRICE, batch_discount_bp=batch_bp
     )
-    ours = book(
-        by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
-    ).tariff(VERSION, TENANT, service_class, NOON).price
+    ours = (
+        book(
+            by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
+        )
+        .tariff(VERSION, TENANT, service_class, NOON)
+        .price
+    )
     theirs = price_for(version, tenant)
     used = {"input_tokens": 1234, "cached_input_tokens": 5, "output_tokens": 777}
     assert cost_pico_usd(ours, **used) == cost_pico_usd(theirs, **used)
