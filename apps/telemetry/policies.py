@@ -8,6 +8,7 @@ from msgspec import Struct
 from workers.contracts.telemetry import GatewayReport, NodeTelemetry
 
 STALE_AFTER_S = 5.0
+MAX_KEPT_DAYS = 90
 
 
 class Rates(Struct, frozen=True, kw_only=True):

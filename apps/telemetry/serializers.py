@@ -2,6 +2,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.telemetry.policies import MAX_KEPT_DAYS
+
 
 class DecisionStepSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
@@ -54,3 +56,19 @@ class RequestDecisionSerializer(serializers.Serializer[Any]):
     workflow_id = serializers.CharField()
     steps = DecisionStepSerializer(many=True)
     choices = ChoiceSerializer(many=True)
+
+
+class PromptChoiceSerializer(serializers.Serializer[Any]):
+    is_kept = serializers.BooleanField()
+    days = serializers.IntegerField(allow_null=True)
+    since = serializers.DateTimeField(allow_null=True)
+
+
+class KeepPromptsSerializer(serializers.Serializer[Any]):
+    days = serializers.IntegerField(min_value=1, max_value=MAX_KEPT_DAYS)
+
+
+class PromptSerializer(serializers.Serializer[Any]):
+    record_id = serializers.UUIDField()
+    arrived_at = serializers.DateTimeField()
+    body = serializers.CharField()

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from apps.common.actors import Actor
-from apps.common.credentials import sha256_of
+from apps.common.credentials import PREFIX_CHARACTERS, sha256_of
 from apps.common.errors import NotAllowedError, NotFoundError
 from apps.common.rows import every_tenant
 from apps.tenants import policies
@@ -42,9 +42,21 @@ def get_user(*, username: str) -> User:
     return user
 
 
-def list_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+def list_billed_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+    """With those that were removed: what they used is still on a bill."""
     tenants = Tenant.objects.select_related("parent__parent")
     return tenants if policies.has_every_tenant(actor) else tenants.filter(pk__in=list(actor.roles))
+
+
+def list_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+    return list_billed_tenants(actor=actor).filter(removed_at=None)
+
+
+def get_billed_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
+    tenant = list_billed_tenants(actor=actor).filter(pk=tenant_id).first()
+    if tenant is None:
+        raise NotFoundError("no such tenant")
+    return tenant
 
 
 def get_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
@@ -55,8 +67,8 @@ def get_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
 
 
 def list_tenant_ids_under(*, actor: Actor, tenant_id: UUID) -> tuple[UUID, ...]:
-    """The tenant and all below it: what its reports add up."""
-    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    """The tenant and all below it, removed or not: what its reports add up."""
+    tenant = get_billed_tenant(actor=actor, tenant_id=tenant_id)
     return tuple(Tenant.objects.under(tenant.pk).order_by("level", "id").values_list("pk", flat=True))
 
 
@@ -76,9 +88,12 @@ def list_children(*, actor: Actor, tenant_id: UUID) -> QuerySet[Tenant]:
     return list_tenants(actor=actor).filter(parent_id=tenant_id)
 
 
-def list_members(*, actor: Actor, tenant_id: UUID) -> QuerySet[Membership]:
+def list_members(*, actor: Actor, tenant_id: UUID, search: str = "") -> QuerySet[Membership]:
+    """`search` is a part of a name or an address."""
     tenant = get_tenant(actor=actor, tenant_id=tenant_id)
-    return Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+    members = Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+    named = Q(user__username__icontains=search) | Q(user__email__icontains=search)
+    return members.filter(named) if search else members
 
 
 def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:
@@ -88,9 +103,15 @@ def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Members
     return member
 
 
-def list_keys(*, actor: Actor, tenant_id: UUID | None = None) -> QuerySet[APIKey]:
-    """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen."""
+def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> QuerySet[APIKey]:
+    """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen.
+
+    `search` is a part of a name, a prefix, or an owner's name.
+    """
     keys = APIKey.objects.filter(kind=KeyKind.NORMAL).select_related("tenant", "owner")
+    if search:
+        prefix = search.removeprefix("ty-")[:PREFIX_CHARACTERS]
+        keys = keys.filter(Q(name__icontains=search) | Q(prefix=prefix) | Q(owner__username__icontains=search))
     if not actor.is_operator:
         keys = keys.filter(tenant_id__in=list(actor.roles))
     if tenant_id is None:

@@ -21,13 +21,14 @@ from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.peers import any_answers
 from workers.agent.probes import probe
 from workers.agent.processes import EngineProcesses, boot_clock
+from workers.agent.prompt_shipper import PromptShipper
 from workers.agent.settings import AgentSettings
 from workers.agent.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
 from workers.agent.usage_shipper import UsageShipper, UsageSpool
 from workers.agent.weights import hub_directory
 from workers.contracts import layout
 from workers.contracts.ids import uuid7
-from workers.contracts.link import DesiredPush, Hello, SnapshotPush, Telemetry, UsageAck, Welcome
+from workers.contracts.link import DesiredPush, Hello, PromptAck, SnapshotPush, Telemetry, UsageAck, Welcome
 from workers.contracts.telemetry import ReplicaReport
 from workers.engines.interface import EngineAdapter, SpecRefusedError
 from workers.engines.registry import get_adapter
@@ -73,6 +74,7 @@ class Agent:
             random=random,
         )
         self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
+        self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
         self._memories: dict[str, ReplicaMemory] = {}
         self._reports: list[ReplicaReport] = []
         self._probing: dict[str, asyncio.Task[None]] = {}
@@ -84,6 +86,7 @@ class Agent:
         loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
         tasks.append(asyncio.create_task(self._shipper.run(self._gateway_boot_id)))
+        tasks.append(asyncio.create_task(self._prompt_shipper.run()))
         stop = asyncio.create_task(stopping.wait())
         try:
             done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -206,7 +209,7 @@ class Agent:
             raise ConnectionError(f"the token belongs to node {welcome.node_id}, not to {self._settings.node_id}")
         self._files.keep_public_key(welcome.snapshot_public_key)
 
-    def _received(self, frame: SnapshotPush | DesiredPush | UsageAck) -> None:
+    def _received(self, frame: SnapshotPush | DesiredPush | UsageAck | PromptAck) -> None:
         try:
             match frame:
                 case SnapshotPush():
@@ -216,6 +219,8 @@ class Agent:
                     self.nudge()
                 case UsageAck():
                     self._shipper.acknowledged(frame)
+                case PromptAck():
+                    self._prompt_shipper.acknowledged(frame)
         except (RefusedError, OSError) as error:
             log.error("not kept: %s", error)  # noqa: TRY400 - what came is to blame, not our code
 

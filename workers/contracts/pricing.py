@@ -34,7 +34,7 @@ def listed_pico_usd(
     input_tokens: int,
     cached_input_tokens: int,
     output_tokens: int,
-    is_served: bool,  # noqa: FBT001 - by place, as it is called for each record
+    is_served: bool,
 ) -> int:
     """Before discounts."""
     return (

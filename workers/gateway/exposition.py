@@ -47,7 +47,9 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _vllm_lines(series_by_model(metrics), metrics.in_flight)
     lines += _unrecorded_lines(metrics.refused_unrecorded)
     lines += metrics.limits.lines()
+    lines += metrics.kv_events.lines()
     lines += _span_lines(metrics.spans)
+    lines += _prompt_lines(metrics.dropped_prompts)
     lines += _report_lines(report)
     return "".join(lines)
 
@@ -136,6 +138,12 @@ def _span_lines(spans: SpanCounts) -> Iterator[str]:
     yield _head("tokenyard_gateway_spans_total", "counter", "Spans of traces that a collector took, or did not.")
     for outcome, count in (("sent", spans.sent), ("dropped", spans.dropped)):
         yield _sample("tokenyard_gateway_spans_total", {"outcome": outcome}, count)
+
+
+def _prompt_lines(dropped: int) -> Iterator[str]:
+    name = "tokenyard_gateway_prompts_dropped_total"
+    yield _head(name, "counter", "Prompts that should have been kept and were not.")
+    yield f"{name} {dropped}\n"
 
 
 def _report_lines(report: GatewayReport) -> Iterator[str]:

@@ -22,6 +22,7 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
 from workers.gateway.directory import Directory
@@ -30,10 +31,12 @@ from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
+from workers.gateway.prompts import PromptKeeper
 from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
@@ -57,9 +60,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
-    kept; without it there are none. Without `tracing` no spans are made. `valkey_url` is where gateways share their
-    limits; without it this one keeps its own. `handover_grace_s`: how long streams may go on when a successor has taken
-    over.
+    kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
+    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
+    long streams may go on when a successor has taken over.
     """
 
     host: str
@@ -70,6 +73,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     report_file: Path | None = None
     valkey_url: str = ""
     batches: Path | None = None
+    caches: Path | None = None
     tracing: TracingConfig | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
@@ -78,6 +82,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     engine_stall_s: float = 15.0
     grace_s: float = 5.0
     handover_grace_s: float = 900.0
+    max_file_bytes: int = BatchLimits().max_file_bytes
     max_connections: int = MAX_CONNECTIONS
     max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
@@ -125,6 +130,7 @@ class GatewayService:
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
+        self._caches = CacheReader(self._driver, time.monotonic, config.caches)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -136,8 +142,12 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
+        self._prompts = self._surface.intake.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
         self.metrics.limits = self._limits.figures
-        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
+        self.metrics.kv_events = self._caches.figures
+        self._surface.intake.caches = self._caches
+        if self._tracing is not None:
+            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()
@@ -158,8 +168,9 @@ class GatewayService:
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        open_sink = self._batches.open_sink if self._batches is not None else None
         server = await loop.create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
+            lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
@@ -171,6 +182,7 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(self._caches.run()),
             asyncio.create_task(limits_link.run()),
         ]
         if self._batches is not None:
@@ -192,9 +204,11 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        self._caches.close()
         await limits_link.close()
         self._turn.end()
         self._each_second()
+        self._write_prompts()
         self._spool.close()
         self._journal.close()
         if self._tracing is not None:
@@ -231,6 +245,7 @@ class GatewayService:
             return
         self._surface.directory = Directory(snapshot, self._surface.directory)
         self._limits.adopt(snapshot.limits)
+        self._prompts.adopt(snapshot.prompt_key)
         self._offer_endpoints()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
@@ -246,6 +261,7 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None and not self.has_successor:
             layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
@@ -261,7 +277,14 @@ class GatewayService:
                 await asyncio.to_thread(self._spool.begin_sync())
             except OSError:
                 logger.exception("the usage spool could not be synced")
+            await asyncio.to_thread(self._write_prompts)
             await asyncio.to_thread(self._salvage)
+
+    def _write_prompts(self) -> None:
+        try:
+            self._prompts.write()
+        except OSError as error:
+            logger.warning("prompts could not be kept: %s", error)
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -297,6 +320,7 @@ class GatewayService:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            limits=BatchLimits(max_file_bytes=self._config.max_file_bytes),
         )
 
     def _build_report(self) -> GatewayReport:
@@ -344,6 +368,11 @@ class GatewayService:
         deadline = time.monotonic() + self._config.grace_s
         while self._connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
             await asyncio.sleep(0.02)
+
+
+def _prompts_directory(config: GatewayConfig) -> Path | None:
+    """Where an agent fetches them; a gateway alone has nobody to keep them for."""
+    return config.report_file.with_name(layout.PROMPTS_DIRECTORY) if config.report_file is not None else None
 
 
 async def _first_of(stop: asyncio.Event, succeeded: asyncio.Event | None) -> None:

@@ -14,7 +14,9 @@ from django.views.decorators.http import require_GET, require_POST
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import ChildForm, InviteForm, RoleForm, ServiceAccountForm, TokenForm
+from apps.console.paging import newest_first
 from apps.console.rendering import attempt, render_page, words_of_refusal
+from apps.console.usage_query import read_id, read_text
 from apps.quotas.services import open_tenant_below
 from apps.tenants import policies
 from apps.tenants.matrix import Permission, scopes_for
@@ -174,9 +176,15 @@ def _tried(
 def _show(request: ConsoleRequest, tenant: Tenant, **changes: Any) -> HttpResponseBase:
     may_manage = policies.may_manage_members(request.actor, tenant.pk)
     invitations = list_invitations(actor=request.actor, tenant_id=tenant.pk) if may_manage else []
+    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
+    found = list_members(actor=request.actor, tenant_id=tenant.pk, search=search)
+    members, following = newest_first(found, before=before)
     context = {
         "tenant": tenant,
-        "members": list_members(actor=request.actor, tenant_id=tenant.pk),
+        "members": members,
+        "next": following,
+        "is_first_page": before is None,
+        "search": search,
         "children": list_children(actor=request.actor, tenant_id=tenant.pk),
         "invitations": [each for each in invitations if each.is_open(now())],
         "may_manage": may_manage,

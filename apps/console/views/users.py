@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page
 from apps.console.forms import UserForm
+from apps.console.paging import newest_first
 from apps.console.rendering import attempt, render_page
 from apps.console.usage_query import read_id, read_text
 from apps.identity.selectors import find_second_factor
@@ -20,17 +21,14 @@ from apps.tenants.matrix import Permission
 from apps.tenants.selectors import get_user_by_id, list_users
 from apps.tenants.services import change_access
 
-PAGE_SIZE = 50
-
 
 @page(Permission.MANAGE_USERS)
 @require_GET
 def users(request: ConsoleRequest) -> HttpResponseBase:
     search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
-    found = list_users(search=search)
-    rows = list((found.filter(pk__lt=before) if before else found)[: PAGE_SIZE + 1])
-    following = rows[PAGE_SIZE - 1].pk if len(rows) > PAGE_SIZE else None
-    return render_page(request, "users.html", {"users": rows[:PAGE_SIZE], "next": following, "search": search})
+    rows, following = newest_first(list_users(search=search), before=before)
+    context = {"users": rows, "next": following, "is_first_page": before is None, "search": search}
+    return render_page(request, "users.html", context)
 
 
 @page(Permission.MANAGE_USERS, is_dangerous=True)

@@ -16,9 +16,11 @@ from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
 from apps.telemetry.services.decisions import record_decisions
+from apps.telemetry.services.prompts import store_prompts
 from apps.usage.services.ingest import Incoming, IngestCounts, ingest_batches
 from workers.contracts.decisions import RequestDecision
 from workers.contracts.link import Hello, LooseUsageBatch, UsageBatch
+from workers.contracts.prompts import SealedPrompt
 from workers.contracts.usage import UsageRecord
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,11 @@ def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callab
 async def write_decisions(node_id: UUID, decisions: Sequence[RequestDecision], now: datetime) -> None:
     """Those that cannot be written are lost: they explain, and nothing is counted by them."""
     await _softly(lambda: record_decisions(node_id=node_id, decisions=decisions, now=now))
+
+
+async def write_prompts(prompts: Sequence[SealedPrompt], now: datetime) -> bool:
+    """False when they were not stored: without an acknowledgement the agent sends them again."""
+    return await _softly(lambda: store_prompts(prompts=prompts, now=now))
 
 
 def incoming_of(node_id: UUID, batch: UsageBatch | LooseUsageBatch) -> Incoming:
