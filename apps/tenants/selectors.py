@@ -125,6 +125,11 @@ def count_usable_keys(*, now: datetime) -> dict[UUID, int]:
     return dict(keys.order_by().values_list("tenant_id").annotate(Count("pk")))
 
 
+def count_working_keys_of(user: User, *, now: datetime) -> int:
+    """What stops with the user."""
+    return APIKey.objects.usable(now).filter(owner=user, kind=KeyKind.NORMAL).count()
+
+
 def get_key(*, actor: Actor, key_id: UUID) -> APIKey:
     key = list_keys(actor=actor).filter(pk=key_id).first()
     if key is None:
