@@ -10,7 +10,7 @@ from apps.common.credentials import PREFIX_CHARACTERS, sha256_of
 from apps.common.errors import NotAllowedError, NotFoundError
 from apps.common.rows import every_tenant
 from apps.tenants import policies
-from apps.tenants.models import APIKey, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
+from apps.tenants.models import APIKey, APIKeyQuerySet, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
 def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
@@ -103,7 +103,7 @@ def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Members
     return member
 
 
-def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> QuerySet[APIKey]:
+def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> APIKeyQuerySet:
     """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen.
 
     `search` is a part of a name, a prefix, or an owner's name.
