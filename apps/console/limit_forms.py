@@ -9,6 +9,12 @@ from apps.limits.models import Kind, Scope
 MAX_HOURS = 24 * 365
 
 
+def offer_scopes(form: forms.Form, *, is_operator: bool) -> None:
+    """A tenant as a whole is limited and blocked by operators only."""
+    offered = [(scope, label) for scope, label in Scope.choices if is_operator or scope != Scope.TENANT]
+    form.fields["scope"].choices = offered  # type: ignore[attr-defined]
+
+
 class LimitFieldsForm(forms.Form):
     amount = forms.DecimalField(
         min_value=0,
@@ -37,6 +43,10 @@ class LimitForm(LimitFieldsForm):
     public_model = forms.CharField(required=False, max_length=200, label="Model", help_text="Empty: all together.")
     kind = forms.ChoiceField(choices=Kind.choices, label="Of what")
     field_order = ["scope", "subject", "kind", "public_model", "amount", "burst", "soft_percent"]
+
+    def __init__(self, *args: Any, is_operator: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_scopes(self, is_operator=is_operator)
 
 
 class RaiseForm(forms.Form):
@@ -73,6 +83,10 @@ class BlockForm(forms.Form):
         label="For so many hours",
         help_text="Empty: until it is lifted.",
     )
+
+    def __init__(self, *args: Any, is_operator: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_scopes(self, is_operator=is_operator)
 
 
 class LimitSettingsForm(forms.Form):

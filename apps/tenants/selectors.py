@@ -160,6 +160,13 @@ def list_tokens_of(*, member: Membership) -> QuerySet[ServiceToken]:
     return ServiceToken.objects.filter(owner_id=member.user_id)
 
 
+def get_token_of(*, member: Membership, token_id: UUID) -> ServiceToken:
+    token = list_tokens_of(member=member).filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("no such service token")
+    return token
+
+
 def get_service_account(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:
     member = get_member(actor=actor, tenant_id=tenant_id, membership_id=membership_id)
     if not member.user.is_service_account:
