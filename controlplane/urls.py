@@ -12,6 +12,7 @@ def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's si
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+handler400 = "controlplane.unknown.refused"
 handler500 = "controlplane.unknown.failed"
 
 _REST = [

@@ -4,9 +4,11 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.common.pagination import NewestFirst
 from apps.common.parsing import parsed
 from apps.deployments import selectors, serializers
 from apps.deployments.services import deployments as services
+from apps.deployments.services import rollouts
 from apps.registry.selectors import get_version
 from apps.tenants.access import OperatorView
 
@@ -21,10 +23,18 @@ class DeploymentsView(OperatorView):
         new = parsed(serializers.NewDeploymentSerializer, request.data)
         version = get_version(new.pop("version_id"))
         deployment = services.create_deployment(actor=self.actor, version=version, now=self.now, **new)
-        return Response(serializers.DeploymentSerializer(deployment).data, status=201)
+        shown = selectors.get_deployment(deployment.pk)
+        return Response(serializers.DeploymentSerializer(shown).data, status=201)
 
 
-class DeploymentView(OperatorView):
+class OneDeploymentView(OperatorView):
+    def shown(self, deployment_id: UUID) -> Response:
+        return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
+
+
+class DeploymentView(OneDeploymentView):
+    reported = frozenset({"ready_count", "wanted_count", "rollout"})
+
     @extend_schema(responses=serializers.DeploymentSerializer)
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
@@ -32,15 +42,56 @@ class DeploymentView(OperatorView):
     @extend_schema(request=serializers.DeploymentChangeSerializer, responses=serializers.DeploymentSerializer)
     def patch(self, request: Request, deployment_id: UUID) -> Response:
         deployment = selectors.get_deployment(deployment_id)
-        change = services.Change(**parsed(serializers.DeploymentChangeSerializer, request.data))
+        wanted = parsed(serializers.DeploymentChangeSerializer, request.data)
+        version_id = wanted.pop("version_id", None)
+        change = services.Change(version=get_version(version_id) if version_id else None, **wanted)
         services.change_deployment(actor=self.actor, deployment=deployment, change=change, now=self.now)
-        return Response(serializers.DeploymentSerializer(deployment).data)
+        return self.shown(deployment_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         deployment = selectors.get_deployment(deployment_id)
         services.delete_deployment(actor=self.actor, deployment=deployment, now=self.now)
         return Response(status=204)
+
+
+class PauseView(OneDeploymentView):
+    """Replicas stay what they are until it is taken back by DELETE."""
+
+    @extend_schema(request=None, responses=serializers.DeploymentSerializer)
+    def post(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        return self._set(deployment_id, is_paused=True)
+
+    @extend_schema(request=None, responses={200: serializers.DeploymentSerializer})
+    def delete(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        return self._set(deployment_id, is_paused=False)
+
+    def _set(self, deployment_id: UUID, *, is_paused: bool) -> Response:
+        deployment = selectors.get_deployment(deployment_id)
+        rollouts.pause_rollout(actor=self.actor, deployment=deployment, is_paused=is_paused, now=self.now)
+        return self.shown(deployment_id)
+
+
+class UndoView(OneDeploymentView):
+    @extend_schema(request=serializers.UndoSerializer, responses={202: serializers.DeploymentSerializer})
+    def post(self, request: Request, deployment_id: UUID) -> Response:
+        deployment = selectors.get_deployment(deployment_id)
+        asked = parsed(serializers.UndoSerializer, request.data)
+        rollouts.undo_rollout(actor=self.actor, deployment=deployment, now=self.now, **asked)
+        return Response(self.shown(deployment_id).data, status=202)
+
+
+class HighestNumberFirst(NewestFirst):
+    ordering = "-number"
+
+
+class RevisionsView(OperatorView):
+    pagination_class = HighestNumberFirst
+
+    @extend_schema(responses=serializers.RevisionSerializer(many=True))
+    def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
+        deployment = selectors.get_deployment(deployment_id)
+        return self.paged(selectors.list_revisions(deployment.pk), serializers.RevisionSerializer)
 
 
 class ReplicasView(OperatorView):
@@ -64,6 +115,12 @@ class DrainReplicaView(OperatorView):
     def post(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
         replica = selectors.get_replica(replica_id)
         services.drain_replica(actor=self.actor, replica=replica, now=self.now)
+        return Response(serializers.ReplicaSerializer(replica).data, status=202)
+
+    @extend_schema(request=None, responses={202: serializers.ReplicaSerializer})
+    def delete(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        replica = selectors.get_replica(replica_id)
+        services.cancel_drain(actor=self.actor, replica=replica, now=self.now)
         return Response(serializers.ReplicaSerializer(replica).data, status=202)
 
 

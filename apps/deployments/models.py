@@ -12,7 +12,9 @@ MAX_REPLICAS = 64
 class Deployment(models.Model):
     """A model version that should run, how often, and how many requests each engine keeps at once.
 
-    `requirements` says what its replicas need of a machine (policies/requirements.py).
+    `requirements` says what its replicas need of a machine (policies/requirements.py). An autoscaler's target,
+    `autoscaled_count`, goes before people's `replica_count` until somebody scales by hand. Surplus replicas sleep where
+    `keeps_asleep`, and stop otherwise. The rest paces the way from one revision to the next (policies/replicas.py).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -21,13 +23,60 @@ class Deployment(models.Model):
     replica_count = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(MAX_REPLICAS)])
     max_running_requests = models.PositiveIntegerField(default=64)
     requirements = models.JSONField(default=dict, blank=True)
+    autoscaled_count = models.PositiveSmallIntegerField(
+        null=True, blank=True, validators=[MaxValueValidator(MAX_REPLICAS)]
+    )
+    keeps_asleep = models.BooleanField(default=False)
+    max_surge = models.PositiveSmallIntegerField(default=1, validators=[MaxValueValidator(MAX_REPLICAS)])
+    max_unavailable = models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(MAX_REPLICAS)])
+    is_rollout_paused = models.BooleanField(default=False)
     created_at = models.DateTimeField()
 
     class Meta:
         ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(max_surge__gt=0) | Q(max_unavailable__gt=0), name="rollout_has_room_to_move"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def wanted_count(self) -> int:
+        return self.replica_count if self.autoscaled_count is None else self.autoscaled_count
+
+
+class Revision(models.Model):
+    """What a deployment's replicas are, at one time; the newest is what they should become.
+
+    `process` is what the engine is started with. Its content never changes: what is wanted again after something else
+    is the same row with a new number. `routed_generation` is the first snapshot that has its version beside those
+    before; `is_routed`: every gateway knows that, so that those before may go.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="revisions")
+    number = models.PositiveIntegerField()
+    version = models.ForeignKey(ModelVersion, on_delete=models.PROTECT, related_name="revisions")
+    max_running_requests = models.PositiveIntegerField()
+    requirements = models.JSONField(default=dict, blank=True)
+    process = models.JSONField()
+    content_sha256 = models.CharField(max_length=64)
+    routed_generation = models.PositiveBigIntegerField(null=True, blank=True)
+    is_routed = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["deployment", "number"], name="revision_number_is_unique"),
+            models.UniqueConstraint(fields=["deployment", "content_sha256"], name="revision_content_is_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"revision {self.number} of {self.deployment}"
 
 
 class ReplicaState(models.TextChoices):
@@ -47,15 +96,27 @@ class ReplicaState(models.TextChoices):
     UNKNOWN = "unknown", "Unknown"
 
 
+class DrainReason(models.TextChoices):
+    """A drain for its node's sake ends with that; one of a rollout or of too many is the loop's own."""
+
+    ASKED = "asked", "Asked for"
+    NODE = "node", "Its node is drained"
+    ROLLOUT = "rollout", "Replaced by a newer revision"
+    SURPLUS = "surplus", "One too many"
+
+
 class Replica(models.Model):
     """One engine process as the control plane sees it. `detail` says in words why it is in its state.
 
     `stages` are its accelerators, [{"node_id": …, "keys": […]}], the first of them on `node`; on each it reserves
     `reserved_bytes`, and an exclusive one the rest, too. `alarm` says that it has been in its state for too long.
+    `is_draining` and `is_asleep` are what is wanted of it, `drain_reason` why. A higher `incarnation` asks for a fresh
+    process. `progress_ratio` is of its weights, while they are fetched.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     deployment = models.ForeignKey(Deployment, on_delete=models.CASCADE, related_name="replicas")
+    revision = models.ForeignKey(Revision, on_delete=models.RESTRICT, related_name="replicas")
     node = models.ForeignKey(Node, null=True, on_delete=models.PROTECT, related_name="replicas")
     port = models.PositiveIntegerField(null=True)
     state = models.CharField(max_length=20, choices=ReplicaState.choices, default=ReplicaState.PENDING)
@@ -63,6 +124,10 @@ class Replica(models.Model):
     spec_hash = models.CharField(max_length=64, blank=True)
     restarts = models.PositiveIntegerField(default=0)
     is_draining = models.BooleanField(default=False)
+    drain_reason = models.CharField(max_length=20, choices=DrainReason.choices, blank=True)
+    is_asleep = models.BooleanField(default=False)
+    incarnation = models.PositiveIntegerField(default=0)
+    progress_ratio = models.FloatField(null=True, blank=True)
     stages = models.JSONField(default=list, blank=True)
     reserved_bytes = models.BigIntegerField(default=0)
     is_exclusive = models.BooleanField(default=False)
@@ -89,11 +154,14 @@ class Replica(models.Model):
 
 
 class ReplicaEvent(models.Model):
+    """`log_tail` are the last lines of its engine's log when it failed."""
+
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     replica = models.ForeignKey(Replica, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
     state = models.CharField(max_length=20, choices=ReplicaState.choices)
     detail = models.TextField(blank=True)
+    log_tail = models.JSONField(default=list, blank=True)
 
     class Meta:
         ordering = ["-id"]
@@ -101,6 +169,30 @@ class ReplicaEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.state} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class MemoryMeasurement(models.Model):
+    """What a version's engines were measured to use on each GPU, with so many of them: the newest word.
+
+    `kv_tokens` is what their cache held, which is part of it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="measurements")
+    gpu_count = models.PositiveSmallIntegerField()
+    memory_bytes = models.BigIntegerField()
+    kv_tokens = models.BigIntegerField(null=True, blank=True)
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["version_id", "gpu_count"]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "gpu_count"], name="measurement_is_unique"),
+            models.CheckConstraint(condition=Q(memory_bytes__gt=0), name="measurement_is_something"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.memory_bytes} bytes of {self.version} on each of {self.gpu_count}"
 
 
 class NodeDesired(models.Model):

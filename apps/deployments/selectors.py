@@ -1,10 +1,15 @@
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.common.ids import read_uuid
-from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent, ReplicaState
+from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent, ReplicaState, Revision
+from apps.deployments.policies.replicas import Pace
+from apps.deployments.policies.rollout import Course, Pool, Rollout, rollout_of
+from apps.registry.models import ModelVersion
+from apps.registry.policies.memory import Measured
 
 
 def list_deployments() -> QuerySet[Deployment]:
@@ -12,7 +17,7 @@ def list_deployments() -> QuerySet[Deployment]:
     ready = Count("replicas", filter=Q(replicas__state=ReplicaState.READY, replicas__is_draining=False))
     return (
         Deployment.objects.select_related("version__model")
-        .prefetch_related("replicas__node")
+        .prefetch_related("replicas__node", "replicas__revision", "revisions")
         .annotate(ready_count=ready)
     )
 
@@ -25,7 +30,7 @@ def get_deployment(deployment_id: UUID) -> Deployment:
 
 
 def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = None) -> QuerySet[Replica]:
-    replicas = Replica.objects.select_related("deployment__version__model", "node")
+    replicas = Replica.objects.select_related("deployment__version__model", "revision", "node")
     if deployment_id is not None:
         replicas = replicas.filter(deployment_id=deployment_id)
     return replicas if node_id is None else replicas.filter(node_id=node_id)
@@ -67,3 +72,64 @@ def name_replicas(ids: set[str]) -> dict[str, str]:
 def _name_of(replica: Replica) -> str:
     where = f"{replica.node.name}:{replica.port}" if replica.node is not None else "nowhere"
     return f"{replica.deployment.name} on {where}"
+
+
+def measured_of(version: ModelVersion) -> dict[int, Measured]:
+    """What its engines used on each GPU, by how many GPUs they had."""
+    rows = version.measurements.all()
+    return {row.gpu_count: Measured(memory_bytes=row.memory_bytes, kv_tokens=row.kv_tokens) for row in rows}
+
+
+def get_rollout(deployment: Deployment) -> Rollout:
+    """Of one that list_deployments gave."""
+    newest = next(iter(deployment.revisions.all()), None)
+    replicas = list(deployment.replicas.all())
+    pace = pace_of(deployment, newest, replicas) if newest else Pace()
+    courses = [_course_of(replica, newest) for replica in replicas if not replica.is_asleep]
+    return rollout_of(wanted=deployment.wanted_count, replicas=courses, pace=pace)
+
+
+def _course_of(replica: Replica, newest: Revision | None) -> Course:
+    return Course(
+        is_current=newest is None or replica.revision_id == newest.pk,
+        state=replica.state,
+        is_draining=replica.is_draining,
+        detail=replica.detail,
+        problem=replica.alarm,
+    )
+
+
+def pace_of(deployment: Deployment, newest: Revision, replicas: Sequence[Replica]) -> Pace:
+    is_one_version = all(replica.revision.version_id == newest.version_id for replica in replicas)
+    return Pace(
+        max_surge=deployment.max_surge,
+        max_unavailable=deployment.max_unavailable,
+        is_paused=deployment.is_rollout_paused,
+        may_retire=newest.is_routed or is_one_version,
+    )
+
+
+def list_revisions(deployment_id: UUID) -> QuerySet[Revision]:
+    return Revision.objects.filter(deployment_id=deployment_id).select_related("version__model")
+
+
+def list_unrouted() -> list[Revision]:
+    """The newest of each deployment, where not every gateway is known to know it."""
+    newest = Revision.objects.order_by("deployment_id", "-number").distinct("deployment_id")
+    return [revision for revision in newest if not revision.is_routed]
+
+
+def list_pools() -> list[Pool]:
+    """What serves each deployment's traffic, by version."""
+    pools = {pk: {version_id: 0} for pk, version_id in Deployment.objects.values_list("pk", "version_id")}
+    rows = Replica.objects.filter(is_draining=False, is_asleep=False)
+    for deployment_id, version_id, state in rows.values_list("deployment_id", "revision__version_id", "state"):
+        ready = pools[deployment_id]
+        ready[version_id] = ready.get(version_id, 0) + (state == ReplicaState.READY)
+    return [Pool(deployment_id=pk, ready=ready) for pk, ready in pools.items()]
+
+
+def find_successor(version_id: UUID) -> Deployment | None:
+    """The deployment that ran this version last, and runs another now."""
+    revision = Revision.objects.filter(version_id=version_id).select_related("deployment__version").order_by("-id")
+    return next((row.deployment for row in revision if row.deployment.version_id != version_id), None)

@@ -1,15 +1,19 @@
 """Rules of routes and of what counts as the same snapshot. Pure."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
 
+from apps.deployments.policies.rollout import Pool
 from workers.contracts.snapshot import Snapshot
 
 MAX_WEIGHT = 10_000
+# What a weight is multiplied by where it is shared out.
+FINE = 1_000
 _LOOPBACK = ("localhost", "127.0.0.1")
 
 
@@ -19,6 +23,35 @@ def problem_of_weights(weights: Mapping[UUID, int]) -> str | None:
     if any(not 0 <= weight <= MAX_WEIGHT for weight in weights.values()):
         return f"a weight is a whole number from 0 to {MAX_WEIGHT}"
     return None if any(weights.values()) else "at least one weight must be above 0"
+
+
+def weights_while_rolling(weights: Mapping[UUID, int], pools: Sequence[Pool]) -> dict[UUID, int]:
+    """A target's weight is shared out over the versions that its deployments are on the way between, as they are ready.
+
+    None of them has less than a little: a gateway takes whichever has an engine, so that the last one of the old
+    version may go before every gateway has heard of it.
+    """
+    moving = {v: counts for v in weights if weights[v] and len(counts := _ready_beside(v, pools)) > 1}
+    if not moving:
+        return dict(weights)
+    shared: Counter[UUID] = Counter({v: FINE * weight for v, weight in weights.items() if v not in moving})
+    for version_id, counts in moving.items():
+        for each, share in _shares(version_id, counts).items():
+            shared[each] += max(1, round(FINE * weights[version_id] * share))
+    return dict(shared)
+
+
+def _ready_beside(version_id: UUID, pools: Sequence[Pool]) -> Counter[UUID]:
+    counts: Counter[UUID] = Counter()
+    for pool in pools:
+        if version_id in pool.ready:
+            counts.update(pool.ready)
+    return counts
+
+
+def _shares(version_id: UUID, counts: Mapping[UUID, int]) -> dict[UUID, float]:
+    total = sum(counts.values())
+    return {each: count / total if total else float(each == version_id) for each, count in counts.items()}
 
 
 def problem_of_alternatives(alternatives: Sequence[UUID], weights: Mapping[UUID, int]) -> str | None:

@@ -20,6 +20,11 @@ VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
 VALKEY_TIMEOUT_S = 1.0
 USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_500)  # of records; sums stay for good
 
+# docs/howto/rest.md. By token, person or address; 0 counts nothing.
+API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 1200, low=0, high=1_000_000)
+API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
+API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
+
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 # Without a mail host letters are kept as files, so that a link in one is not lost.
@@ -54,6 +59,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "apps.common",
+    "apps.rest",
     "apps.audit",
     "apps.tenants",
     "apps.identity",
@@ -198,6 +204,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 600.0,
         "options": {"expires": 600},
     },
+    "rest.forget": {"task": "rest.forget", "schedule": 60.0, "options": {"expires": 60}},
     "telemetry.forget_prompts": {
         "task": "telemetry.forget_prompts",
         "schedule": 600.0,
@@ -228,9 +235,10 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.rest.conventions.rates.ByWhoAsks"],
     "DEFAULT_PARSER_CLASSES": ["apps.common.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "apps.rest.conventions.schema.ConventionalSchema",
     "EXCEPTION_HANDLER": "apps.common.problems.render_problem",
     "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
@@ -238,6 +246,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tokenyard",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

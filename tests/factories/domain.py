@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from apps.common.actors import SYSTEM
+from apps.deployments.models import Replica
 from apps.deployments.services.deployments import create_deployment
 from apps.fleet.models import NodeState
 from apps.fleet.services.nodes import join_node
@@ -88,3 +89,9 @@ def make_deployment(version: ModelVersion, **facts):
     return create_deployment(
         actor=SYSTEM, name=f"{version.model.name}-{version.label}", version=version, now=NOW, **facts
     )
+
+
+def make_replica(deployment, **facts):
+    """Of its newest revision."""
+    times = {"created_at": NOW, "state_changed_at": NOW}
+    return Replica.objects.create(deployment=deployment, revision=deployment.revisions.first(), **(times | facts))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from apps.common.actors import SYSTEM
-from apps.deployments.models import Deployment, Replica
+from apps.deployments.models import Deployment
 from apps.fleet.models import Node
 from apps.limits.models import Block, Limit, RaiseRequest
 from apps.limits.services.limits import block, set_limit
@@ -20,7 +20,7 @@ from apps.usage.services.budgets import create_budget
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.rerating import run_reratings, start_rerating
-from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_version
+from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_replica, make_version
 from tests.factories.usage import decision_on, make_record
 from workers.contracts.usage import UsageRecord
 
@@ -70,9 +70,7 @@ def make_yard():
     invite(actor=SYSTEM, tenant=people.tenant, email="guest@example.org", role="viewer", now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="notebook", owner_id=people.owner.pk, now=NOW)
     node, deployment = make_node(), make_deployment(stable)
-    Replica.objects.create(
-        deployment=deployment, node=node, port=9000, state="ready", created_at=NOW, state_changed_at=NOW
-    )
+    make_replica(deployment, node=node, port=9000, state="ready")
     route = create_route(actor=SYSTEM, public_name="demo-chat", weights={stable.pk: 90, canary.pk: 10}, now=NOW)
     record = make_record(
         tenant_id=str(people.tenant.pk), key_id=str(key.pk), user_id=str(people.owner.pk), version_id=str(stable.pk)

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _PATTERNS = (
     "workers/contracts/ids.py",
     "workers/contracts/pricing.py",
+    "workers/contracts/recording.py",
     "workers/gateway/*.py",
     "workers/gateway/apis/events.py",
     "workers/gateway/limits/*.py",
@@ -49,7 +50,6 @@ _LEFT_OUT = frozenset(
         "gateway.limits.refusals",
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
-        "gateway.metrics",
         "gateway.networks",
         "gateway.outcomes",
         "gateway.paths",
@@ -57,7 +57,6 @@ _LEFT_OUT = frozenset(
         "gateway.roster",
         "gateway.service",
         "gateway.stored",
-        "gateway.trails",
         "gateway.watching",
         "gateway.workflows",
         "scheduling.endpoint_spec",

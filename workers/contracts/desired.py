@@ -13,7 +13,9 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     `revision` is of a repository, `quantisation` what the engine shall do while loading, `lora_adapters` are sources by
     name. `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use,
     None all.
-    `reserved_bytes` is what must be free on each before it starts.
+    `reserved_bytes` is what must be free on each before it starts. A higher `incarnation` asks for a fresh process.
+    `is_asleep`: it should sleep, or not be started where its engine cannot. `weights_bytes` is what must be on the
+    node's disk; 0 is unknown.
     """
 
     replica_id: str
@@ -36,6 +38,9 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     accelerators: list[str] = field(default_factory=list)
     memory_share: float | None = None
     reserved_bytes: int = 0
+    incarnation: int = 0
+    is_asleep: bool = False
+    weights_bytes: int = 0
 
 
 class DesiredState(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,8 @@ from workers.contracts.endpoints import BatchShape
 class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
 
-    `cost_profile` names the row of step costs to start from, where the model's name does not tell.
+    `cost_profile` names the row of step costs to start from, where the model's name does not tell. With `kv_events`
+    it publishes what its cache stores and drops, so that the gateway knows and need not guess.
     """
 
     tensor_parallel_size: int = 1
@@ -28,6 +29,7 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = "auto"
     max_num_batched_tokens: int | None = None
     cost_profile: str | None = None
+    kv_events: bool = True
     extra: list[str] = field(default_factory=list)
 
 
@@ -43,9 +45,10 @@ class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for `batching`.
+    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for the last two.
 
-    That is for the gateway, which then takes it for an engine that does not batch by itself.
+    `batching` is for the gateway, which then takes it for an engine that does not batch by itself. `kv_events` is as
+    vLLM's.
     """
 
     time_scale: float = 1.0
@@ -58,6 +61,7 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     error_rate: float | None = None
     hang: Literal[True] | None = None
     batching: BatchShape | None = None
+    kv_events: bool = True
 
 
 class VLLMOption(Struct, frozen=True, kw_only=True):

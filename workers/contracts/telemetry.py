@@ -9,7 +9,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     """`state` is a word of the lifecycle; `detail` says why in words.
 
     placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
-    `memory_bytes` is what it was measured to use, over its accelerators.
+    `memory_bytes` is what it was measured to use, over its accelerators. `progress_ratio` is of what is fetched.
     `has_given_up`: it crashed too often, and is not started again until somebody asks.
     """
 
@@ -28,6 +28,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     kv_capacity_tokens: int | None = None
     block_tokens: int | None = None
     memory_bytes: int | None = None
+    progress_ratio: float | None = None
     has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
 
@@ -70,6 +71,9 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
 
     `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
     it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
+    `cache_state` says how its KV events are followed, "" that there are none or that there is no choice: exact,
+    connecting, partial (it had cached something before), silent, unreadable or distrusted. All but exact: the prefix
+    index knows what we sent there and no more.
     """
 
     endpoint_id: str
@@ -84,6 +88,7 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
     kv_used_ratio: float | None = None
     kv_capacity_tokens: int | None = None
     report_age_s: float | None = None
+    cache_state: str = ""
 
 
 class LengthEstimate(Struct, frozen=True, kw_only=True):

@@ -134,7 +134,7 @@ def _asking_on(fields: dict[str, Any], text: bytes, generated_tokens: int, quest
     """The fields with the text as the beginning of the answer, and with limits for the rest alone."""
     is_chat = question.path.is_chat
     asked = _after_chat(fields, text) if is_chat else _after_prompt(fields, text)
-    if asked is None or (not is_chat and question.peek.output_limit is None):
+    if asked is None or (not is_chat and question.output_limit is None):
         return None  # how much completions give unasked is the engine's own affair
     for name, least in (("max_tokens", 1), ("max_completion_tokens", 1), ("min_tokens", 0)):
         value = msgspec.json.decode(fields.get(name, b"null"))

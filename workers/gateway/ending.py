@@ -26,9 +26,9 @@ How = Literal["finished", "failed", "withdrawn"]
 
 
 class Ending:
-    """One of its methods is called, once. `on_end` is called with the record."""
+    """One of its methods is called, once."""
 
-    __slots__ = ("_answer", "_monotonic", "_on_end", "_place", "_question", "_tally")
+    __slots__ = ("_answer", "_monotonic", "_place", "_question", "_tally")
 
     def __init__(
         self,
@@ -36,16 +36,13 @@ class Ending:
         answer: ClientAnswer,
         tally: Tally,
         place: Place,
-        *,
         monotonic: Callable[[], float],
-        on_end: Callable[[], None],
     ) -> None:
         self._question = question
         self._answer = answer
         self._tally = tally
         self._place = place
         self._monotonic = monotonic
-        self._on_end = on_end
 
     def with_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         self._settle(self._tally.of_stream(stream), "failed" if stream.has_error else "completed", head.status)
@@ -94,7 +91,6 @@ class Ending:
         self._leave("withdrawn")
 
     def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
-        self._on_end()
         self._tally.settle(used, outcome, status, error_code, self._monotonic())
 
     def _leave(self, how: How) -> None:

@@ -10,8 +10,6 @@ from workers.scheduling.decision import Considered, Decision
 
 MAX_A_SECOND = 64
 MAX_KEPT = 256
-# A trail of that many steps went straight through: arrived, sent, first token, completed.
-PLAIN_STEPS = 4
 WAITED = frozenset(("kept", "parked", "late"))
 
 
@@ -74,11 +72,7 @@ def choose_telling(ended: Iterable[Trail]) -> list[Trail]:
     if len(trails) <= MAX_A_SECOND:
         return trails
     trails.reverse()
-    return sorted(trails, key=_is_plain)[:MAX_A_SECOND]
-
-
-def _is_plain(trail: Trail) -> bool:
-    return len(trail.steps) <= PLAIN_STEPS and trail.steps[-1][0] == "completed"
+    return sorted(trails, key=lambda trail: trail.is_plain)[:MAX_A_SECOND]
 
 
 def _choice(decision: Decision, epoch: float) -> Choice:

@@ -57,6 +57,8 @@ _TOKENIZE = EnginePath(operation="tokenize", api=OPENAI, is_metered=False)
 _AUDIO = EnginePath(operation="transcribe", api=Audio(), is_form=True)
 
 METHOD = b"POST"
+# Of what no engine is asked for.
+NO_ENGINE = EnginePath(operation="", api=OPENAI, is_metered=False)
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     b"/v1/chat/completions": _CHAT,
     b"/v1/completions": _COMPLETION,

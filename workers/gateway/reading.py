@@ -5,6 +5,7 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
+from workers.gateway.peeks import choices_of
 from workers.gateway.streams import StreamFilter
 
 
@@ -22,7 +23,7 @@ def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | No
         hide_counts=question.needs_usage and dialect.hides_counts(peek),
         rename=rename,
         fingerprint=engine.fingerprint,
-        choices_per_prompt=peek.choices_per_prompt,
+        choices_per_prompt=choices_of(peek),
         text_mark=question.path.text_mark,
         keeps_text=_may_be_continued(question, engine.endpoint),
     )
@@ -30,7 +31,7 @@ def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | No
 
 def _may_be_continued(question: Question, endpoint: Endpoint) -> bool:
     """The engine must count along, and its like be able to go on from a text."""
-    if not question.path.text_mark or question.peek.choices_per_prompt != 1:
+    if not question.path.text_mark or choices_of(question.peek) != 1:
         return False
     if endpoint.engine == "llamacpp":
         return not question.path.is_chat

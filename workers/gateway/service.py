@@ -22,6 +22,7 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
 from workers.gateway.directory import Directory
@@ -30,6 +31,7 @@ from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
+from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
@@ -58,9 +60,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
-    kept; without it there are none. Without `tracing` no spans are made. `valkey_url` is where gateways share their
-    limits; without it this one keeps its own. `handover_grace_s`: how long streams may go on when a successor has taken
-    over.
+    kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
+    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
+    long streams may go on when a successor has taken over.
     """
 
     host: str
@@ -71,6 +73,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     report_file: Path | None = None
     valkey_url: str = ""
     batches: Path | None = None
+    caches: Path | None = None
     tracing: TracingConfig | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
@@ -79,6 +82,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     engine_stall_s: float = 15.0
     grace_s: float = 5.0
     handover_grace_s: float = 900.0
+    max_file_bytes: int = BatchLimits().max_file_bytes
     max_connections: int = MAX_CONNECTIONS
     max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
@@ -126,6 +130,7 @@ class GatewayService:
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
+        self._caches = CacheReader(self._driver, time.monotonic, config.caches)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -137,9 +142,12 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
-        self._prompts = self._surface.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
+        self._prompts = self._surface.intake.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
         self.metrics.limits = self._limits.figures
-        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
+        self.metrics.kv_events = self._caches.figures
+        self._surface.intake.caches = self._caches
+        if self._tracing is not None:
+            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()
@@ -160,8 +168,9 @@ class GatewayService:
         self.report = self._build_report()
         loop = asyncio.get_running_loop()
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        open_sink = self._batches.open_sink if self._batches is not None else None
         server = await loop.create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections, self._turn),
+            lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
@@ -173,6 +182,7 @@ class GatewayService:
             asyncio.create_task(_repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
+            asyncio.create_task(self._caches.run()),
             asyncio.create_task(limits_link.run()),
         ]
         if self._batches is not None:
@@ -194,6 +204,7 @@ class GatewayService:
             task.cancel()
         self._driver.close_connections()
         self._watcher.close()
+        self._caches.close()
         await limits_link.close()
         self._turn.end()
         self._each_second()
@@ -309,6 +320,7 @@ class GatewayService:
             monotonic=time.monotonic,
             unix_time=time.time,
             randomness=randomness,
+            limits=BatchLimits(max_file_bytes=self._config.max_file_bytes),
         )
 
     def _build_report(self) -> GatewayReport:

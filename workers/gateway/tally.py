@@ -10,9 +10,9 @@ from workers.gateway.asking import Question
 from workers.gateway.bodies import Answer
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
-from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
+from workers.gateway.peeks import choices_of
 
 _CHOICE_KEY = b'"finish_reason":'
 
@@ -33,7 +33,7 @@ class Tally:
         self.is_settled = False
         settlement.is_metered = question.path.is_metered
         settlement.prompt_bytes = question.prompt_bytes
-        settlement.output_limit = question.peek.output_limit
+        settlement.output_limit = question.output_limit
         meter.identify(settlement)
 
     def note(self) -> None:
@@ -112,7 +112,7 @@ class Tally:
             return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
         choices = body.count(_CHOICE_KEY)
         if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
-            prompts = choices // self._question.peek.choices_per_prompt
+            prompts = choices // choices_of(self._question.peek)
             return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 
@@ -131,8 +131,8 @@ class Tally:
             first_token_at = asked_at + answer.ttft_ms / 1000
             self.settlement.first_token_at = first_token_at if first_token_at <= now else None
 
-    def server_timing(self, now: float) -> Headers:
-        """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
+    def server_timing(self, now: float) -> bytes:
+        """A header line: how long the request waited here, and then for the head of the engine's answer."""
         asked_at = self.settlement.dispatched_at or now
         times_ms = ((asked_at - self.settlement.arrived_at) * 1000, (now - asked_at) * 1000)
-        return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]
+        return b"server-timing: queue;dur=%.2f, upstream;dur=%.2f\r\n" % times_ms

@@ -1,7 +1,5 @@
 """Why a request went where it went: a value for the console, nothing is logged here."""
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from workers.scheduling.ticket import State, Ticket
@@ -43,18 +41,43 @@ class Decision(Struct, frozen=True, kw_only=True):
     attempts: int = 0
 
 
-class Draft(NamedTuple):
+class Draft:
     """What a Decision is made from, when it is asked for."""
 
-    ticket: Ticket
-    at: float
-    outcome: str
-    waited_as: State
-    bid_price: float
-    endpoint_id: str
-    considered: list[Verdict]
-    attempts: int
-    reason: str = ""
+    __slots__ = (
+        "at",
+        "attempts",
+        "bid_price",
+        "considered",
+        "endpoint_id",
+        "outcome",
+        "reason",
+        "ticket",
+        "waited_as",
+    )
+
+    def __init__(
+        self,
+        *,
+        ticket: Ticket,
+        at: float,
+        outcome: str,
+        waited_as: State,
+        bid_price: float,
+        endpoint_id: str,
+        considered: list[Verdict],
+        attempts: int,
+        reason: str = "",
+    ) -> None:
+        self.ticket = ticket
+        self.at = at
+        self.outcome = outcome
+        self.waited_as = waited_as
+        self.bid_price = bid_price
+        self.endpoint_id = endpoint_id
+        self.considered = considered
+        self.attempts = attempts
+        self.reason = reason
 
     def decision(self) -> Decision:
         ticket = self.ticket

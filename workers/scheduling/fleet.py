@@ -150,7 +150,7 @@ class Fleet:
         self._pause_for_pace(ticket, endpoint)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
-            self.index.record(request.prefix_blocks, endpoint.number, max_blocks)
+            self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
         self.touch(endpoint, now)
 
     def ended(self, ticket: Ticket, endpoint: EndpointModel) -> None:

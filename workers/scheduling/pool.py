@@ -161,10 +161,17 @@ class Pool:
         bid_price = self.plan.prices.price_of(ticket.request.tenant_id)
         self._drafts.append(
             Draft(
-                ticket, now, outcome, waited_as, bid_price, endpoint.endpoint_id if endpoint else "",
-                self.fleet.considered if endpoint else [], ticket.attempts, reason,
+                ticket=ticket,
+                at=now,
+                outcome=outcome,
+                waited_as=waited_as,
+                bid_price=bid_price,
+                endpoint_id=endpoint.endpoint_id if endpoint else "",
+                considered=self.fleet.considered if endpoint else [],
+                attempts=ticket.attempts,
+                reason=reason,
             )
-        )  # fmt: skip
+        )
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         endpoints = self.fleet.endpoints

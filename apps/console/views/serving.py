@@ -23,7 +23,14 @@ from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
 from apps.console.usage_query import read_id, read_text
 from apps.deployments.models import Deployment
-from apps.deployments.selectors import get_deployment, list_deployment_events, list_deployments, list_replicas
+from apps.deployments.selectors import (
+    get_deployment,
+    get_rollout,
+    list_deployment_events,
+    list_deployments,
+    list_replicas,
+    list_revisions,
+)
 from apps.deployments.services.deployments import scale_deployment
 from apps.registry.models import Model
 from apps.registry.selectors import list_models
@@ -32,6 +39,7 @@ from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
 
 TOKENS_PER_PRICE = 1_000_000
+SHOWN_REVISIONS = 2
 
 
 @page(operators)
@@ -97,6 +105,8 @@ def _render_deployment(request: ConsoleRequest, found: Deployment, form: ScaleFo
         "links": page_links(),
         "deployment": found,
         "replicas": list_replicas(deployment_id=found.pk),
+        "rollout": get_rollout(found),
+        "revisions": list_revisions(found.pk)[:SHOWN_REVISIONS],
         "logs": read_logs(list(found.replicas.all())),
         "replica_events": list_deployment_events(found.pk),
         "routes": [route for route in list_routes() if found.version_id in {t.version_id for t in route.targets.all()}],

@@ -1,30 +1,33 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
 from apps.audit.services import record_change
-from apps.common.actors import Actor
+from apps.common.actors import SYSTEM, Actor
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
-from apps.common.tasks_by_name import enqueue_on_commit, queue_of
-from apps.deployments.models import Deployment, Replica
+from apps.common.tasks_by_name import enqueue_on_commit
+from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaState
 from apps.deployments.policies.requirements import read_requirements
+from apps.deployments.services.revisions import current_revision
 from apps.fleet.services.nodes import RECONCILE
 from apps.registry.models import ModelVersion
-
-# A task of the agent.
-RESTART_REPLICA = "agent.restart_replica"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """What of a deployment may be changed; None leaves it as it is."""
 
+    version: ModelVersion | None = None
     replica_count: int | None = None
     max_running_requests: int | None = None
     requirements: dict[str, Any] | None = None
+    keeps_asleep: bool | None = None
+    max_surge: int | None = None
+    max_unavailable: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value is not None}
@@ -40,7 +43,9 @@ def create_deployment(
     replica_count: int = 1,
     max_running_requests: int = 64,
     requirements: dict[str, Any] | None = None,
+    **pace: Any,
 ) -> Deployment:
+    """`pace` are max_surge, max_unavailable and keeps_asleep, as in models.py."""
     deployment = Deployment(
         name=name,
         version=version,
@@ -48,8 +53,10 @@ def create_deployment(
         max_running_requests=max_running_requests,
         requirements=checked_requirements(requirements or {}),
         created_at=now,
+        **pace,
     )
     save_checked(deployment)
+    current_revision(deployment, now=now)
     after = {"version": str(version), "replica_count": replica_count, "requirements": deployment.requirements}
     record_change(actor=actor, action="deployment.created", subject=deployment, now=now, after=after)
     _deployments_changed()
@@ -70,25 +77,60 @@ def scale_deployment(*, actor: Actor, deployment: Deployment, replica_count: int
 
 @transaction.atomic
 def change_deployment(*, actor: Actor, deployment: Deployment, change: Change, now: datetime) -> Deployment:
-    """New requirements hold for replicas that are placed from now on; those that run stay where they are."""
+    """What makes another revision is rolled out. Scaling by hand takes the target from an autoscaler."""
     wanted = change.as_dict()
     if "requirements" in wanted:
         checked_requirements(wanted["requirements"])
-    before = {name: getattr(deployment, name) for name in wanted}
+    _check_version(deployment, change.version)
+    before = {name: _shown(getattr(deployment, name)) for name in wanted}
     for name, value in wanted.items():
         setattr(deployment, name, value)
+    if "replica_count" in wanted:
+        deployment.autoscaled_count = None
     save_checked(deployment)
+    current_revision(deployment, now=now)
     action = "deployment.scaled" if list(wanted) == ["replica_count"] else "deployment.changed"
-    record_change(actor=actor, action=action, subject=deployment, now=now, before=before, after=wanted)
+    after = {name: _shown(value) for name, value in wanted.items()}
+    record_change(actor=actor, action=action, subject=deployment, now=now, before=before, after=after)
     _deployments_changed()
     return deployment
+
+
+def _check_version(deployment: Deployment, version: ModelVersion | None) -> None:
+    if version is not None and version.model_id != deployment.version.model_id:
+        text = f"it serves {deployment.version.model.name}, and that is a version of {version.model.name}"
+        raise InvalidInputError(text, fields={"version_id": text})
+
+
+def _shown(value: object) -> object:
+    return str(value) if isinstance(value, ModelVersion) else value
+
+
+@transaction.atomic
+def set_autoscaled_count(*, deployment_id: UUID, replica_count: int | None, reason: str, now: datetime) -> None:
+    """Where an autoscaler sets its target, and with None gives it back to what people set."""
+    deployment = Deployment.objects.select_for_update().get(pk=deployment_id)
+    if deployment.autoscaled_count == replica_count:
+        return
+    before, deployment.autoscaled_count = deployment.autoscaled_count, replica_count
+    save_checked(deployment)
+    after = {"autoscaled_count": replica_count, "reason": reason}
+    record_change(
+        actor=SYSTEM,
+        action="deployment.autoscaled",
+        subject=deployment,
+        now=now,
+        before={"autoscaled_count": before},
+        after=after,
+    )
+    _deployments_changed()
 
 
 @transaction.atomic
 def delete_deployment(*, actor: Actor, deployment: Deployment, now: datetime) -> None:
     """Only once it has no replicas any more: what still runs is never forgotten."""
-    if deployment.replica_count or Replica.objects.filter(deployment=deployment).exists():
-        raise ConflictError("scale it to 0 first, and wait until its replicas have stopped")
+    if deployment.wanted_count or Replica.objects.filter(deployment=deployment).exists():
+        raise ConflictError("scale it to 0 first, with keeps_asleep off, and wait until its replicas have stopped")
     record_change(actor=actor, action="deployment.deleted", subject=deployment, now=now)
     deployment.delete()
     _deployments_changed()
@@ -96,21 +138,34 @@ def delete_deployment(*, actor: Actor, deployment: Deployment, now: datetime) ->
 
 @transaction.atomic
 def restart_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
-    """Asks the agent for a fresh process; what becomes of it is seen in the replica's events."""
+    """A fresh process, once; it finishes what it has first. Its node makes it so when it next hears of it."""
     if replica.node_id is None:
         raise ConflictError("this replica is not on a node yet")
+    replica.incarnation += 1
+    replica.save(update_fields=["incarnation"])
     record_change(actor=actor, action="replica.restart_asked", subject=replica, now=now)
-    enqueue_on_commit(RESTART_REPLICA, str(replica.pk), queue=queue_of(replica.node_id))
+    _deployments_changed()
 
 
 @transaction.atomic
 def drain_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
     """It finishes what it has and goes; its deployment gets another one in its place."""
     if not replica.is_draining:
-        replica.is_draining = True
-        replica.save(update_fields=["is_draining"])
+        replica.is_draining, replica.drain_reason = True, DrainReason.ASKED
+        replica.save(update_fields=["is_draining", "drain_reason"])
         record_change(actor=actor, action="replica.drain_asked", subject=replica, now=now)
         _deployments_changed()
+
+
+@transaction.atomic
+def cancel_drain(*, actor: Actor, replica: Replica, now: datetime) -> None:
+    """It serves on; what was to take its place goes. One whose engine is stopping already starts again."""
+    if replica.drain_reason != DrainReason.ASKED or replica.state == ReplicaState.STOPPED:
+        raise ConflictError("nobody has asked for this drain, or it is over")
+    replica.is_draining, replica.drain_reason = False, ""
+    replica.save(update_fields=["is_draining", "drain_reason"])
+    record_change(actor=actor, action="replica.drain_cancelled", subject=replica, now=now)
+    _deployments_changed()
 
 
 def _deployments_changed() -> None:

@@ -12,7 +12,6 @@ from apps.deployments.models import NodeDesired, Replica
 from apps.deployments.policies.replicas import spec_hash
 from apps.fleet.models import Node
 from apps.fleet.policies.silence import LEASE
-from apps.registry.models import ModelVersion
 from workers.contracts.desired import DesiredState, ReplicaSpec
 
 # A task of the agent.
@@ -24,7 +23,7 @@ def write_desired_states(*, fence: int, now: datetime) -> None:
     """A new generation for each node whose replicas changed."""
     nodes = list(Node.objects.select_related("desired"))
     replicas: dict[Any, list[Replica]] = {}
-    for replica in Replica.objects.exclude(node=None).select_related("deployment__version__model").order_by("id"):
+    for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
         replicas.setdefault(replica.node_id, []).append(replica)
     for node in nodes:
         _write_desired(node, replicas.get(node.pk, []), _peers_of(node, nodes), fence, now)
@@ -66,36 +65,22 @@ def _write_desired(node: Node, replicas: Sequence[Replica], peers: list[str], fe
 
 
 def _spec_of(replica: Replica) -> ReplicaSpec:
-    deployment, version = replica.deployment, replica.deployment.version
-    assert replica.port is not None  # noqa: S101 - a database constraint: a replica with a node has a port
-    process = {
-        "engine": version.engine,
-        "source": version.source,
-        "served_name": version.served_name,
-        "port": replica.port,
-        "task": version.model.task,
-        "max_context_tokens": version.max_context_tokens,
-        "max_running_requests": deployment.max_running_requests,
-        "engine_args": version.engine_args,
-    }
-    process |= _weights_of(version)
+    """What is wanted of a process that runs (drain, sleep) is no part of what it is."""
+    revision = replica.revision
+    process = revision.process | {"port": replica.port, "max_running_requests": revision.max_running_requests}
+    process |= {"incarnation": replica.incarnation} if replica.incarnation else {}
     place = _place_of(replica)
     return ReplicaSpec(
         replica_id=str(replica.pk),
-        deployment_id=str(deployment.pk),
-        version_id=str(version.pk),
+        deployment_id=str(replica.deployment_id),
+        version_id=str(revision.version_id),
         spec_hash=spec_hash(process | place),
         is_draining=replica.is_draining,
+        is_asleep=replica.is_asleep,
+        weights_bytes=revision.version.weight_bytes or 0,
         **process,
         **place,
     )
-
-
-def _weights_of(version: ModelVersion) -> dict[str, Any]:
-    """Only what is set: an engine whose version says nothing of it is not replaced."""
-    adapters = {each["name"]: each["source"] for each in version.lora_adapters}
-    facts = {"revision": version.revision, "dtype": version.dtype, "quantisation": version.quantisation}
-    return {name: value for name, value in (facts | {"lora_adapters": adapters}).items() if value}
 
 
 def _place_of(replica: Replica) -> dict[str, Any]:

@@ -1,60 +1,91 @@
 """Replica rows: as many as deployments ask for, and each in the state that its agent reports."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 
 from apps.common import live
 from apps.common.tasks_by_name import enqueue_on_commit
-from apps.deployments.models import Deployment, Replica, ReplicaEvent, ReplicaState
+from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaEvent, ReplicaState, Revision
 from apps.deployments.policies.lifecycle import alarm_of, may_follow
 from apps.deployments.policies.replicas import ReplicaPlan, ReplicaView, plan_replicas
+from apps.deployments.selectors import list_deployments, pace_of
+from apps.deployments.services.measurements import record_measurement
+from apps.deployments.services.revisions import current_revision
 from apps.fleet.models import NodeState
 from apps.fleet.services.nodes import RECONCILE
 from workers.contracts.telemetry import ReplicaReport
 
 KEPT_EVENTS = 50
 DETAIL_CHARACTERS = 2000
+_WENT_WRONG = (ReplicaState.FAILED, ReplicaState.DEGRADED)
 
 
-def ensure_replicas(*, now: datetime) -> None:
-    """As many replica rows as each deployment asks for; surplus ones drain, stopped ones go."""
-    for deployment in Deployment.objects.prefetch_related("replicas__node"):
+def ensure_replicas(*, now: datetime, wakeable: Collection[UUID] = ()) -> None:
+    """As many replica rows as each deployment asks for, of its newest revision; others drain, stopped ones go.
+
+    `wakeable` are sleeping ones whose places still hold them.
+    """
+    for deployment in list_deployments():
+        current = current_revision(deployment, now=now)
         replicas = list(deployment.replicas.all())
-        plan = plan_replicas(wanted=deployment.replica_count, replicas=[_view_of(replica) for replica in replicas])
-        _carry_out(deployment, plan, now)
+        plan = plan_replicas(
+            wanted=deployment.wanted_count,
+            replicas=[_view_of(replica, current, wakeable) for replica in replicas],
+            pace=pace_of(deployment, current, replicas),
+            keeps_asleep=deployment.keeps_asleep,
+        )
+        _carry_out(deployment, current, plan, now)
 
 
-def _view_of(replica: Replica) -> ReplicaView:
+def _view_of(replica: Replica, current: Revision, wakeable: Collection[UUID]) -> ReplicaView:
     return ReplicaView(
         replica_id=replica.pk,
         state=replica.state,
         is_draining=replica.is_draining,
         has_node=replica.node_id is not None,
         is_lost=replica.node is not None and replica.node.is_lost,
+        is_current=replica.revision_id == current.pk,
+        is_asleep=replica.is_asleep,
+        can_wake=replica.pk in wakeable,
     )
 
 
-def _carry_out(deployment: Deployment, plan: ReplicaPlan, now: datetime) -> None:
-    for _ in range(plan.create_count):
-        Replica.objects.create(deployment=deployment, created_at=now, state_changed_at=now)
-    if plan.drain:
-        Replica.objects.filter(pk__in=plan.drain).update(is_draining=True)
+def _carry_out(deployment: Deployment, current: Revision, plan: ReplicaPlan, now: datetime) -> None:
+    rows = {replica.pk: replica for replica in deployment.replicas.all()}
+    like = [rows[pk].revision for pk in plan.create_like]
+    for revision in [*like, *[current] * plan.create_count]:
+        Replica.objects.create(deployment=deployment, revision=revision, created_at=now, state_changed_at=now)
+    for reason, going in ((DrainReason.SURPLUS, plan.drain), (DrainReason.ROLLOUT, plan.retire)):
+        _set(going, is_draining=True, is_asleep=False, drain_reason=reason)
+    _set(plan.sleep, is_asleep=True)
+    _set(plan.wake, is_asleep=False)
     if plan.remove:
         Replica.objects.filter(pk__in=plan.remove).delete()
 
 
+def _set(ids: Sequence[UUID], **flags: Any) -> None:
+    if ids:
+        Replica.objects.filter(pk__in=ids).update(**flags)
+
+
 def empty_drained_nodes(*, now: datetime) -> None:
-    """What is on a node that is drained goes; its deployments get replicas elsewhere.
+    """What is on a node that is drained goes; its deployments get replicas elsewhere. Taken back, what is left stays.
 
     The rows stay, and with them the memory they hold, until the node says that their engines have stopped.
     """
     for replica in Replica.objects.filter(is_draining=False, node__is_draining=True):
-        replica.is_draining = True
-        replica.save(update_fields=["is_draining"])
+        replica.is_draining, replica.drain_reason = True, DrainReason.NODE
+        replica.save(update_fields=["is_draining", "drain_reason"])
         _note(replica, "gives up this place: its node is being drained", now)
+    kept = Replica.objects.filter(is_draining=True, drain_reason=DrainReason.NODE, node__is_draining=False)
+    for replica in kept.exclude(state=ReplicaState.STOPPED):
+        replica.is_draining, replica.drain_reason = False, ""
+        replica.save(update_fields=["is_draining", "drain_reason"])
+        _note(replica, "keeps this place: its node is drained no more", now)
 
 
 def mark_unreachable_replicas(*, now: datetime) -> None:
@@ -78,7 +109,8 @@ def raise_alarms(*, now: datetime) -> None:
 @transaction.atomic
 def record_replica_reports(*, node_id: UUID, reports: Sequence[ReplicaReport], now: datetime) -> None:
     """Stores what differs. A report about a replica that is not this node's is ignored: it is being stopped."""
-    rows = {str(row.pk): row for row in Replica.objects.select_for_update().filter(node_id=node_id)}
+    held = Replica.objects.select_for_update(of=("self",)).filter(node_id=node_id).select_related("revision")
+    rows = {str(row.pk): row for row in held}
     for report in reports:
         row = rows.get(report.replica_id)
         if row is not None and report.state in ReplicaState.values:
@@ -89,27 +121,34 @@ def _record_report(row: Replica, report: ReplicaReport, now: datetime) -> None:
     row.spec_hash, row.restarts = report.spec_hash[:64], report.restarts
     row.has_given_up = report.has_given_up
     row.measured_bytes = report.memory_bytes or row.measured_bytes
-    row.save(update_fields=["spec_hash", "restarts", "has_given_up", "measured_bytes"])
+    row.progress_ratio = report.progress_ratio
+    record_measurement(replica=row, report=report, now=now)
+    row.save(update_fields=["spec_hash", "restarts", "has_given_up", "measured_bytes", "progress_ratio"])
     detail = report.detail.replace("\x00", "")[:DETAIL_CHARACTERS]
     if row.state != report.state:
         if may_follow(row.state, report.state):
-            change_state(row, report.state, detail, now)
+            change_state(row, report.state, detail, now, log_tail=_kept_tail(report))
     elif row.detail != detail:
         row.detail = detail
         row.save(update_fields=["detail"])
 
 
-def change_state(replica: Replica, state: str, detail: str, now: datetime) -> None:
+def _kept_tail(report: ReplicaReport) -> list[str]:
+    """Of what went wrong, for when the log is gone with its node."""
+    return [line.replace("\x00", "") for line in report.log_tail] if report.state in _WENT_WRONG else []
+
+
+def change_state(replica: Replica, state: str, detail: str, now: datetime, *, log_tail: Sequence[str] = ()) -> None:
     replica.state, replica.detail, replica.state_changed_at, replica.alarm = state, detail, now, ""
     replica.save(update_fields=["state", "detail", "state_changed_at", "alarm"])
-    _note(replica, detail, now)
+    _note(replica, detail, now, log_tail)
     payload = {"replica_id": str(replica.pk), "deployment_id": str(replica.deployment_id), "state": state}
     live.publish_on_commit(live.DEPLOYMENTS, payload)
-    if replica.is_draining:
+    if replica.is_draining or state == ReplicaState.READY:
         enqueue_on_commit(RECONCILE)
 
 
-def _note(replica: Replica, detail: str, now: datetime) -> None:
-    ReplicaEvent.objects.create(replica=replica, at=now, state=replica.state, detail=detail)
+def _note(replica: Replica, detail: str, now: datetime, log_tail: Sequence[str] = ()) -> None:
+    ReplicaEvent.objects.create(replica=replica, at=now, state=replica.state, detail=detail, log_tail=list(log_tail))
     old = ReplicaEvent.objects.filter(replica=replica)[KEPT_EVENTS:].values_list("pk", flat=True)
     ReplicaEvent.objects.filter(pk__in=list(old)).delete()

@@ -32,6 +32,8 @@ class NodeState:
         for occupant in view.occupants:
             indexes = [self.positions[key] for key in occupant.keys if key in self.positions]
             self.occupy(indexes, occupant.bytes_each, is_exclusive=occupant.is_exclusive, sign=1)
+            for index in indexes if occupant.is_asleep else []:
+                self.users[index] -= 1
             self.deployments[occupant.deployment_id] += 1
 
     def occupy(self, indexes: Iterable[int], bytes_each: int, *, is_exclusive: bool, sign: int) -> None:

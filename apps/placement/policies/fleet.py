@@ -29,13 +29,17 @@ class AcceleratorView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Occupant:
-    """A replica that has a place. `bytes_each` is reserved on each of `keys`; an exclusive one has them for itself."""
+    """A replica that has a place. `bytes_each` is reserved on each of `keys`; an exclusive one has them for itself.
+
+    One that is asleep only keeps what it cannot give back: it is nobody that others could not be alone beside.
+    """
 
     replica_id: UUID
     deployment_id: UUID
     keys: tuple[str, ...]
     bytes_each: int = 0
     is_exclusive: bool = False
+    is_asleep: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ from apps.placement.policies.explaining import as_if_applied, explain, in_words
 from apps.placement.policies.fleet import NodeView
 from apps.placement.policies.planning import make_plan
 from apps.placement.policies.ports import lowest_free_port
-from apps.placement.services.views import demand_of, has_gpus, list_node_views
+from apps.placement.services.views import demand_of, has_gpus, list_node_views, memory_of, wakeable_replicas
 
 # Improving a plan is for few replicas at a time; beyond, the first plan is good enough and soon made.
 IMPROVED_UP_TO = 32
@@ -35,7 +35,7 @@ def reconcile(*, holder: str, now: datetime) -> bool:
         if fence is None:
             return False
         empty_drained_nodes(now=now)
-        ensure_replicas(now=now)
+        ensure_replicas(now=now, wakeable=wakeable_replicas())
         mark_unreachable_replicas(now=now)
         place_pending_replicas(now=now)
         raise_alarms(now=now)
@@ -49,7 +49,7 @@ def place_pending_replicas(*, now: datetime) -> None:
         return
     nodes = list_node_views()
     gpus = has_gpus(nodes)
-    demands = [demand_of(row.pk, row.deployment, fleet_has_gpus=gpus) for row in pending.values()]
+    demands = [demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus) for row in pending.values()]
     rounds = ROUNDS if 1 < len(demands) <= IMPROVED_UP_TO else 0
     plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
     _take_places(plan.assignments, pending, nodes, now)
@@ -58,7 +58,7 @@ def place_pending_replicas(*, now: datetime) -> None:
 
 def _list_pending() -> list[Replica]:
     rows = Replica.objects.filter(node=None, is_draining=False)
-    return list(rows.select_related("deployment__version__model").order_by("id"))
+    return list(rows.select_related("revision__version").order_by("id"))
 
 
 def _take_places(
@@ -82,8 +82,7 @@ def _take_places(
 
 def _take_place(replica: Replica, assignment: Assignment, port: int, nodes: Sequence[NodeView], now: datetime) -> None:
     shape, lead_stage = assignment.demand.shape, assignment.stages[0]
-    view = next(node for node in nodes if node.node_id == lead_stage.node_id)
-    total = next(each.memory_bytes for each in view.accelerators if each.key == lead_stage.keys[0])
+    total = memory_of(nodes, lead_stage)
     replica.node_id, replica.port = assignment.node_id, port
     replica.stages = [{"node_id": str(stage.node_id), "keys": list(stage.keys)} for stage in assignment.stages]
     replica.reserved_bytes = shape.reserved_bytes(total)

@@ -9,6 +9,7 @@ from typing import Any
 from apps.common.ids import new_id
 from apps.deployments.models import Deployment
 from apps.deployments.policies.requirements import read_requirements
+from apps.deployments.selectors import measured_of
 from apps.deployments.services.deployments import checked_requirements
 from apps.fleet.policies.gpus import CATALOGUE
 from apps.placement.policies.demand import Assignment, Demand
@@ -17,9 +18,9 @@ from apps.placement.policies.fleet import GPU, NodeView
 from apps.placement.policies.planning import make_plan
 from apps.placement.policies.remedies import Remedy, remedies
 from apps.placement.policies.repacking import Repacking, propose_moves
-from apps.placement.policies.shaping import Widths, widths_of
+from apps.placement.policies.shaping import WHOLE_GPU_SHARE, Widths, widths_of
 from apps.placement.services.loop import IMPROVED_UP_TO, ROUNDS
-from apps.placement.services.views import demand_of, has_gpus, list_node_views, list_running
+from apps.placement.services.views import demand_of, has_gpus, list_node_views, list_running, memory_of
 from apps.registry.models import ModelVersion
 from apps.registry.policies.needs import Need, need_of
 from apps.registry.policies.speed import GPUSpeed, SpeedEstimate, estimate_speed
@@ -41,7 +42,10 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """`nodes` name the ids in it. `refusals` and `remedies` are of the first replica that has no place."""
+    """`nodes` name the ids in it. `refusals` and `remedies` are of the first replica that has no place.
+
+    `kv_tokens_in_place` is what the first one's cache would hold where it would be.
+    """
 
     nodes: Sequence[NodeView]
     assignments: Sequence[Assignment]
@@ -50,6 +54,7 @@ class Preview:
     refusals: Sequence[Refusal]
     remedies: Sequence[Remedy]
     need: Need | None
+    kv_tokens_in_place: int | None
     speeds: Sequence[Speed]
 
 
@@ -76,7 +81,7 @@ def preview_deployment(
 def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
     nodes = list_node_views()
     gpus = has_gpus(nodes)
-    demands = [demand_of(new_id(), deployment, fleet_has_gpus=gpus) for _ in range(count)]
+    demands = [demand_of(new_id(), deployment.pk, deployment, fleet_has_gpus=gpus) for _ in range(count)]
     rounds = ROUNDS if 1 < count <= IMPROVED_UP_TO else 0
     plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
     first = plan.unplaced[0] if plan.unplaced else None
@@ -90,6 +95,7 @@ def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
         refusals=explain(full, first)[:MOST_REFUSALS] if first else [],
         remedies=remedies(full, first) if first else [],
         need=need,
+        kv_tokens_in_place=_kv_tokens_in_place(need, plan.assignments, nodes),
         speeds=_speeds(need, nodes),
     )
 
@@ -108,7 +114,18 @@ def _need_of(deployment: Deployment) -> Need | None:
         tensor_parallel=widths.tensor_parallel,
         pipeline_parallel=widths.pipeline_parallel,
         max_running_requests=deployment.max_running_requests,
+        measured=measured_of(version),
     )
+
+
+def _kv_tokens_in_place(need: Need | None, assignments: Sequence[Assignment], nodes: Sequence[NodeView]) -> int | None:
+    if need is None or not assignments:
+        return None
+    first = assignments[0]
+    total = memory_of(nodes, first.stages[0])
+    shape = first.demand.shape
+    usable = int(WHOLE_GPU_SHARE * (total or 0)) if shape.is_exclusive else shape.reserved_bytes(total)
+    return need.kv_tokens_on(usable) if total is not None else None
 
 
 def _speeds(need: Need | None, nodes: Sequence[NodeView]) -> list[Speed]:

@@ -3,38 +3,49 @@
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-from apps.deployments.models import Deployment, Replica, ReplicaState
+from apps.deployments.models import Deployment, Replica, ReplicaState, Revision
 from apps.deployments.policies.requirements import Requirements, read_requirements
-from apps.fleet.models import Accelerator, Node
+from apps.deployments.selectors import measured_of
+from apps.fleet.models import Accelerator, Node, NodeState
 from apps.fleet.policies.gpus import CATALOGUE
 from apps.fleet.selectors import list_nodes
+from apps.placement.policies.board import UNKNOWN_BYTES, Board
+from apps.placement.policies.board import NodeState as BoardNode
 from apps.placement.policies.demand import Demand, Shape, Stage
 from apps.placement.policies.fleet import CPU, GPU, MIG, AcceleratorView, NodeView, Occupant, SleepingEngine
 from apps.placement.policies.repacking import Running
 from apps.placement.policies.shaping import Widths, shape_of
+from apps.registry.policies.memory import RUNTIME_BYTES
 from apps.registry.policies.needs import need_of
 from apps.registry.selectors import registered
 
 HOST_KEY = "cpu"
 PRICE_LABEL = "usd-per-h"
+# Asleep, an engine keeps its CUDA context on the GPU.
+SLEEPING_BYTES = RUNTIME_BYTES
 
 
 def list_node_views() -> list[NodeView]:
-    placed = list(Replica.objects.exclude(node=None).select_related("deployment__version"))
-    return [_node_view(node, placed) for node in list_nodes()]
+    """Each with the replicas that are on it."""
+    placed: dict[UUID, list[Replica]] = {}
+    for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
+        nodes = dict.fromkeys([replica.node_id, *(UUID(each["node_id"]) for each in replica.stages)])
+        for node_id in nodes:
+            placed.setdefault(node_id, []).append(replica)
+    return [_node_view(node, placed.get(node.pk, [])) for node in list_nodes()]
 
 
 def has_gpus(nodes: Iterable[NodeView]) -> bool:
     return any(each.kind in (GPU, MIG) for node in nodes for each in node.accelerators)
 
 
-def demand_of(replica_id: UUID, deployment: Deployment, *, fleet_has_gpus: bool) -> Demand:
-    version = deployment.version
-    requirements = read_requirements(deployment.requirements)
+def demand_of(replica_id: UUID, deployment_id: UUID, wanted: Deployment | Revision, *, fleet_has_gpus: bool) -> Demand:
+    version = wanted.version
+    requirements = read_requirements(wanted.requirements)
     return Demand(
         replica_id=replica_id,
-        deployment_id=deployment.pk,
-        shape=_shape_of(deployment, requirements, fleet_has_gpus=fleet_has_gpus),
+        deployment_id=deployment_id,
+        shape=_shape_of(wanted, requirements, fleet_has_gpus=fleet_has_gpus),
         weights_key=version.weights_key,
         weights_bytes=version.weight_bytes or 0,
         avoids=tuple(requirements.avoids),
@@ -43,28 +54,64 @@ def demand_of(replica_id: UUID, deployment: Deployment, *, fleet_has_gpus: bool)
 
 def list_running(nodes: Sequence[NodeView]) -> list[Running]:
     """Replicas that serve and may be asked to go elsewhere."""
-    rows = Replica.objects.filter(state=ReplicaState.READY, is_draining=False).select_related("deployment__version")
+    rows = Replica.objects.filter(state=ReplicaState.READY, is_draining=False).select_related("revision__version")
     gpus = has_gpus(nodes)
     return [
-        Running(demand=demand_of(row.pk, row.deployment, fleet_has_gpus=gpus), stages=stages_of(row))
+        Running(demand=demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus), stages=stages_of(row))
         for row in rows
         if row.stages
     ]
+
+
+def memory_of(nodes: Sequence[NodeView], stage: Stage) -> int | None:
+    """Of its first accelerator: those of a stage are alike."""
+    view = next(node for node in nodes if node.node_id == stage.node_id)
+    return next(each.memory_bytes for each in view.accelerators if each.key == stage.keys[0])
+
+
+def wakeable_replicas() -> set[UUID]:
+    """Sleeping ones that would find their memory where they lie, also if all of these woke."""
+    rows = Replica.objects.filter(is_asleep=True, is_draining=False, node__state=NodeState.ONLINE)
+    asleep = list(rows.select_related("revision__version").order_by("id"))
+    if not asleep:
+        return set()
+    states = {state.view.node_id: state for state in Board(list_node_views(), []).nodes}
+    return {row.pk for row in asleep if _wakes(row, states)}
+
+
+def _wakes(row: Replica, states: Mapping[UUID, BoardNode]) -> bool:
+    """Takes its memory there. What it keeps while asleep is counted as used already."""
+    missing = row.reserved_bytes - min(SLEEPING_BYTES, row.reserved_bytes)
+    stages = [(states[stage.node_id], stage.keys) for stage in stages_of(row)]
+    if not all(_has_room(state, key, row, missing) for state, keys in stages for key in keys):
+        return False
+    for state, keys in stages:
+        state.occupy([state.positions[key] for key in keys], missing, is_exclusive=row.is_exclusive, sign=1)
+    return True
+
+
+def _has_room(state: BoardNode, key: str, row: Replica, missing: int) -> bool:
+    index = state.positions.get(key)
+    if index is None or state.held[index] or (row.is_exclusive and state.users[index]):
+        return False
+    return state.free[index] == UNKNOWN_BYTES or state.free[index] >= missing
 
 
 def stages_of(replica: Replica) -> tuple[Stage, ...]:
     return tuple(Stage(node_id=UUID(each["node_id"]), keys=tuple(each["keys"])) for each in replica.stages)
 
 
-def _shape_of(deployment: Deployment, requirements: Requirements, *, fleet_has_gpus: bool) -> Shape:
-    version = deployment.version
+def _shape_of(wanted: Deployment | Revision, requirements: Requirements, *, fleet_has_gpus: bool) -> Shape:
+    version = wanted.version
+    measured = measured_of(version)
 
     def memory_bytes(widths: Widths) -> int | None:
         need = need_of(
             registered(version),
             tensor_parallel=widths.tensor_parallel,
             pipeline_parallel=widths.pipeline_parallel,
-            max_running_requests=deployment.max_running_requests,
+            max_running_requests=wanted.max_running_requests,
+            measured=measured,
         )
         return need.memory.total_bytes if need else None
 
@@ -89,12 +136,12 @@ def _node_view(node: Node, placed: Sequence[Replica]) -> NodeView:
         engines=frozenset(map(str, engines)) if isinstance(engines, list) else None,
         labels=node.labels,
         accelerators=(*(_accelerator_view(each, node) for each in node.accelerators.all()), _host_of(node)),
-        occupants=tuple(_occupant(replica, node) for replica in placed if _is_on(replica, node)),
+        occupants=tuple(_occupant(replica, node) for replica in placed),
         cached=frozenset(map(str, cached)) if isinstance(cached, Mapping) else frozenset(),
         sleeping=tuple(
-            SleepingEngine(weights_key=replica.deployment.version.weights_key, keys=_keys_on(replica, node))
+            SleepingEngine(weights_key=replica.revision.version.weights_key, keys=_keys_on(replica, node))
             for replica in placed
-            if replica.state == ReplicaState.SLEEPING and _is_on(replica, node)
+            if _has_lain_down(replica)
         ),
     )
 
@@ -129,21 +176,24 @@ def _host_of(node: Node) -> AcceleratorView:
     return AcceleratorView(key=HOST_KEY, kind=CPU, memory_bytes=memory if isinstance(memory, int) else None)
 
 
-def _is_on(replica: Replica, node: Node) -> bool:
-    return replica.node_id == node.pk or any(each["node_id"] == str(node.pk) for each in replica.stages)
-
-
 def _keys_on(replica: Replica, node: Node) -> tuple[str, ...]:
     """A replica that was placed before there were stages is on the host."""
     keys = [key for each in replica.stages if each["node_id"] == str(node.pk) for key in each["keys"]]
     return tuple(keys or [HOST_KEY])
 
 
+def _has_lain_down(replica: Replica) -> bool:
+    """One that shall wake has its memory again from then on."""
+    return replica.is_asleep and replica.state == ReplicaState.SLEEPING
+
+
 def _occupant(replica: Replica, node: Node) -> Occupant:
+    has_lain_down = _has_lain_down(replica)
     return Occupant(
         replica_id=replica.pk,
         deployment_id=replica.deployment_id,
         keys=_keys_on(replica, node),
-        bytes_each=0 if replica.state == ReplicaState.SLEEPING else replica.reserved_bytes,
-        is_exclusive=replica.is_exclusive and replica.state != ReplicaState.SLEEPING,
+        bytes_each=min(SLEEPING_BYTES, replica.reserved_bytes) if has_lain_down else replica.reserved_bytes,
+        is_exclusive=replica.is_exclusive and not has_lain_down,
+        is_asleep=has_lain_down,
     )

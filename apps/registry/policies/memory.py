@@ -1,7 +1,7 @@
 """How much memory a replica needs on each GPU: weights, KV cache, activations, and what CUDA takes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apps.registry.policies.architecture import Architecture, read_architecture
@@ -54,8 +54,19 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What an engine of a version was seen to use on each GPU; `kv_tokens` its cache held, which is part of it."""
+
+    memory_bytes: int
+    kv_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryEstimate:
-    """On each GPU, in bytes, but for the whole model's `weights_total_bytes` and `kv_bytes_per_token`."""
+    """On each GPU, in bytes, but for the whole model's `weights_total_bytes` and `kv_bytes_per_token`.
+
+    `measured_bytes` are all but the cache, where engines have told; then they count instead of what was reckoned.
+    """
 
     weights_total_bytes: int
     kv_bytes_per_token: int
@@ -64,15 +75,24 @@ class MemoryEstimate:
     activation_bytes: int
     runtime_bytes: int
     kv_tokens: int
+    measured_bytes: int | None = None
+
+    @property
+    def estimated_bytes(self) -> int:
+        """All but the cache, as reckoned."""
+        return self.weights_bytes + self.activation_bytes + self.runtime_bytes
+
+    @property
+    def fixed_bytes(self) -> int:
+        return self.estimated_bytes if self.measured_bytes is None else self.measured_bytes
 
     @property
     def total_bytes(self) -> int:
-        return self.weights_bytes + self.kv_bytes + self.activation_bytes + self.runtime_bytes
+        return self.fixed_bytes + self.kv_bytes
 
     def kv_tokens_on(self, usable_bytes: int, kv_bytes_per_token_on_gpu: float) -> int:
         """How many tokens the cache would hold if the replica had so much of each GPU."""
-        left = usable_bytes - self.weights_bytes - self.activation_bytes - self.runtime_bytes
-        return max(0, int(left / kv_bytes_per_token_on_gpu))
+        return max(0, int((usable_bytes - self.fixed_bytes) / kv_bytes_per_token_on_gpu))
 
 
 def read_facts(
@@ -141,6 +161,12 @@ def activation_bytes(model: Architecture, serving: Serving) -> int:
     return int(step + logits)
 
 
-def corrected(estimated_bytes: int, measured_bytes: int | None) -> int:
-    """What was measured of a replica that ran like this goes before what was reckoned."""
-    return measured_bytes or estimated_bytes
+def corrected(estimate: MemoryEstimate, measured: Measured | None, kv_bytes_per_token_on_gpu: float) -> MemoryEstimate:
+    """What was measured goes before what was reckoned, but for the cache, which an engine makes as large as it may.
+
+    Less than half of the weights is no engine that has loaded them: such a measurement says nothing.
+    """
+    if measured is None or measured.kv_tokens is None:
+        return estimate
+    fixed = measured.memory_bytes - int(measured.kv_tokens * kv_bytes_per_token_on_gpu)
+    return estimate if 2 * fixed < estimate.weights_bytes else replace(estimate, measured_bytes=fixed)

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.registry.policies.architecture import ConfigError
-from apps.registry.policies.memory import MemoryEstimate, ModelFacts, Serving, estimate_memory, read_facts
+from apps.registry.policies.memory import (
+    Measured,
+    MemoryEstimate,
+    ModelFacts,
+    Serving,
+    corrected,
+    estimate_memory,
+    kv_bytes_per_token_on_gpu,
+    read_facts,
+)
 
 _DEFAULT_BATCHED_TOKENS = 2048
 
@@ -27,6 +36,9 @@ class Need:
     serving: Serving
     memory: MemoryEstimate
 
+    def kv_tokens_on(self, usable_bytes: int) -> int:
+        return self.memory.kv_tokens_on(usable_bytes, kv_bytes_per_token_on_gpu(self.facts.model, self.serving))
+
 
 def facts_of(version: Registered) -> ModelFacts | None:
     """None when nothing is known of its shape. Raises ConfigError."""
@@ -36,9 +48,14 @@ def facts_of(version: Registered) -> ModelFacts | None:
 
 
 def need_of(
-    version: Registered, *, tensor_parallel: int, pipeline_parallel: int, max_running_requests: int
+    version: Registered,
+    *,
+    tensor_parallel: int,
+    pipeline_parallel: int,
+    max_running_requests: int,
+    measured: Mapping[int, Measured] | None = None,
 ) -> Need | None:
-    """None when nothing is known of its shape, or when what is known makes no sense."""
+    """None when nothing is known of its shape, or when what is known makes no sense. `measured` is by GPU count."""
     try:
         facts = facts_of(version)
     except ConfigError:
@@ -53,7 +70,9 @@ def need_of(
         kv_dtype=str(version.engine_args.get("kv_cache_dtype") or "auto"),
         max_context_tokens=version.max_context_tokens,
     )
-    return Need(facts=facts, serving=serving, memory=estimate_memory(facts, serving))
+    found = (measured or {}).get(serving.gpu_count)
+    memory = corrected(estimate_memory(facts, serving), found, kv_bytes_per_token_on_gpu(facts.model, serving))
+    return Need(facts=facts, serving=serving, memory=memory)
 
 
 def _number(arguments: Mapping[str, Any], name: str) -> int | None:

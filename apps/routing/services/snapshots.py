@@ -10,14 +10,18 @@ from django.conf import settings
 from apps.common import live
 from apps.common.services import lead
 from apps.common.valkey import wake_links_on_commit
-from apps.deployments.models import Deployment
+from apps.deployments.models import Deployment, Revision
+from apps.deployments.policies.rollout import Pool
+from apps.deployments.selectors import list_pools
+from apps.fleet.selectors import list_gateway_urls
 from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
 from apps.routing.models import Route, SnapshotGeneration
-from apps.routing.policies import content_sha256, origins_of
+from apps.routing.policies import content_sha256, origins_of, weights_while_rolling
 from apps.routing.selectors.routes import list_routes
+from apps.routing.services.rollouts import move_finished_targets, note_what_gateways_know
 from apps.telemetry.selectors.prompts import list_keeping_tenants, prompt_key_text
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
@@ -32,7 +36,12 @@ KEPT_GENERATIONS = 50
 def publish_snapshot(*, holder: str, now: datetime) -> int | None:
     """The new generation, or None when nothing changed or another process leads."""
     with lead("routing", holder=holder) as fence:
-        return None if fence is None else _publish_if_changed(now)
+        if fence is None:
+            return None
+        move_finished_targets(list_pools(), now=now)
+        generation = _publish_if_changed(now)
+        note_what_gateways_know(now=now)
+        return generation
 
 
 def _publish_if_changed(now: datetime) -> int | None:
@@ -59,6 +68,8 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     policies = list(list_policies().order_by("tenant_id"))
     known = {policy.tenant_id for policy in policies}
     discounts = get_discounts_in_force(now=now)
+    pools = list_pools()
+    routes = [_route_of(route, pools) for route in list_routes().order_by("public_name")]
     keeping = list_keeping_tenants()
     return contract.Snapshot(
         generation=generation,
@@ -81,12 +92,13 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
             for policy in policies
         ],
         keys=[_grant_of(key) for key in list_usable_keys(now=now) if key.tenant_id in known],
-        versions=_versions(now),
-        routes=[_route_of(route) for route in list_routes().order_by("public_name")],
+        versions=_versions(routes, now),
+        routes=routes,
         cors_origins=origins_of(settings.WEB_URL),
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
+        gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in list_gateway_urls()],
         prompt_key=prompt_key_text() if keeping else "",
     )
 
@@ -104,8 +116,9 @@ def _grant_of(key: APIKey) -> contract.KeyGrant:
     )
 
 
-def _versions(now: datetime) -> list[contract.Version]:
-    versions = list(list_versions().filter(route_targets__isnull=False).distinct().order_by("id"))
+def _versions(routes: Sequence[contract.Route], now: datetime) -> list[contract.Version]:
+    ids = {target.version_id for route in routes for target in route.targets}
+    versions = list(list_versions().filter(pk__in=ids).order_by("id"))
     prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now)
     free = ListPrice(contract.Price())
     deployments = _deployment_ids(versions)
@@ -126,16 +139,20 @@ def _versions(now: datetime) -> list[contract.Version]:
 
 
 def _deployment_ids(versions: Sequence[ModelVersion]) -> dict[UUID, str]:
-    """The oldest deployment of each version."""
-    rows = Deployment.objects.filter(version__in=versions).order_by("-id").values_list("version_id", "id")
-    return {version_id: str(deployment_id) for version_id, deployment_id in rows}
+    """The oldest deployment of each version, or the one that is on its way from it to another."""
+    rows = Revision.objects.filter(version__in=versions).order_by("-deployment_id")
+    found = {
+        version_id: str(deployment_id) for version_id, deployment_id in rows.values_list("version_id", "deployment_id")
+    }
+    own = Deployment.objects.filter(version__in=versions).order_by("-id").values_list("version_id", "id")
+    return found | {version_id: str(deployment_id) for version_id, deployment_id in own}
 
 
-def _route_of(route: Route) -> contract.Route:
-    targets = sorted(route.targets.all(), key=lambda target: target.version_id)
+def _route_of(route: Route, pools: Sequence[Pool]) -> contract.Route:
+    weights = weights_while_rolling({t.version_id: t.weight for t in route.targets.all()}, pools)
     return contract.Route(
         public_name=route.public_name,
         created_at=int(route.created_at.timestamp()),
-        targets=[contract.RouteTarget(version_id=str(t.version_id), weight=t.weight) for t in targets],
+        targets=[contract.RouteTarget(version_id=str(pk), weight=weights[pk]) for pk in sorted(weights)],
         alternatives=[str(target.version_id) for target in route.alternatives],
     )

@@ -3,10 +3,13 @@
 import argparse
 from typing import Any
 
+import msgspec
+
 from workers.engines.costs import load_profiles
 from workers.engines.fake.calls import Served
 from workers.engines.fake.engine import EngineOptions
 from workers.engines.fake.faults import Faults
+from workers.engines.fake.kv_events import KVEventsConfig
 from workers.engines.fake.model.continuous_batching import BatchLimits
 
 DEFAULT_PROFILE = "llama3-8b/h100/tp1"
@@ -51,6 +54,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         mean_output_tokens=arguments.mean_output_tokens,
         embedding_dimensions=arguments.embedding_dimensions,
         history=arguments.history,
+        kv_events=arguments.kv_events_config,
     )
 
 
@@ -65,6 +69,12 @@ def initial_faults(arguments: argparse.Namespace) -> Faults:
         metrics_are_stale=arguments.stale_metrics,
         queue_full_in_stream=arguments.queue_full_in_stream,
     )
+
+
+def _kv_events(text: str) -> KVEventsConfig | None:
+    """Raises ValueError, of which the parser makes its own."""
+    config = msgspec.json.decode(text, type=KVEventsConfig)
+    return config if config.enable_kv_cache_events else None
 
 
 def _add_server(group: Any) -> None:
@@ -85,6 +95,7 @@ def _add_engine(group: Any) -> None:
     group.add_argument("--block-size", type=int, default=DEFAULT_BLOCK_TOKENS, help="tokens in a KV block")
     group.add_argument("--num-gpu-blocks-override", type=int, default=None, help="KV blocks; else the profile's")
     group.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument("--kv-events-config", type=_kv_events, default=None, help="JSON, as vLLM takes it")
     group.add_argument("--scheduling-policy", choices=["fcfs", "priority"], default="priority")
     group.add_argument("--mean-output-tokens", type=int, default=128, help="where answers end by themselves")
     group.add_argument("--embedding-dimensions", type=int, default=384)

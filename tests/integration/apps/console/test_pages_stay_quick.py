@@ -5,11 +5,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.common.actors import SYSTEM
-from apps.deployments.models import Replica
 from apps.routing.services.routes import create_route
 from apps.tenants.services import create_key
 from apps.usage.services.ingest import ingest_records
-from tests.factories.domain import NOW, make_deployment, make_member, make_node, make_tenant, make_version
+from tests.factories.domain import NOW, make_deployment, make_member, make_node, make_replica, make_tenant, make_version
 from tests.factories.usage import make_record
 from tests.integration.apps.console.test_who_may_open_what import address
 
@@ -48,9 +47,8 @@ def add_one_of_everything(yard, number):
     version, tenant = make_version(f"more{number}"), make_tenant(f"tenant{number}")
     member = make_member(yard.people.tenant, f"member{number}")
     deployment, node = make_deployment(version), make_node(f"node{number}")
-    facts = {"state": "ready", "created_at": NOW, "state_changed_at": NOW}
-    Replica.objects.create(deployment=deployment, node=node, port=9000, **facts)
-    Replica.objects.create(deployment=deployment, node=yard.node, port=9100 + number, **facts)
+    make_replica(deployment, node=node, port=9000, state="ready")
+    make_replica(deployment, node=yard.node, port=9100 + number, state="ready")
     create_route(actor=SYSTEM, public_name=f"model{number}", weights={version.pk: 1}, now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=yard.people.tenant, name="more", owner_id=member.pk, now=NOW)
     ids = {"tenant_id": str(tenant.pk), "key_id": str(key.pk), "user_id": str(member.pk), "version_id": str(version.pk)}

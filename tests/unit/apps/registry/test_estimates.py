@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from apps.registry.policies.architecture import ConfigError, read_architecture
 from apps.registry.policies.memory import (
     GIB,
+    Measured,
     Serving,
     corrected,
     estimate_memory,
@@ -219,6 +220,19 @@ def test_a_mixture_of_experts_decodes_as_fast_as_what_a_token_meets():
     assert sparse.tpot_ms < dense.tpot_ms
 
 
-def test_what_was_measured_goes_before_what_was_reckoned():
-    assert corrected(20 * GIB, 18 * GIB) == 18 * GIB
-    assert corrected(20 * GIB, None) == 20 * GIB
+def test_what_was_measured_goes_before_what_was_reckoned_but_for_the_cache():
+    facts, serving = read_facts(configs.LLAMA3_8B), Serving(max_context_tokens=8192)
+    estimate = estimate_memory(facts, serving)
+    per_token = kv_bytes_per_token_on_gpu(facts.model, serving)
+    full = Measured(memory_bytes=72 * GIB, kv_tokens=400_000)
+    measured = corrected(estimate, full, per_token)
+    assert measured.total_bytes == 72 * GIB - 400_000 * 128 * 1024 + estimate.kv_bytes
+    assert measured.estimated_bytes == estimate.estimated_bytes
+    assert measured.kv_tokens_on(72 * GIB, per_token) == 400_000
+
+
+def test_a_measurement_that_cannot_be_of_this_engine_corrects_nothing():
+    estimate = estimate_memory(read_facts(configs.LLAMA3_8B), Serving())
+    assert corrected(estimate, None, 1.0) == estimate
+    assert corrected(estimate, Measured(memory_bytes=72 * GIB), 1.0) == estimate
+    assert corrected(estimate, Measured(memory_bytes=2 * GIB, kv_tokens=0), 1.0) == estimate

@@ -11,6 +11,7 @@ from apps.usage.policies.pricing import (
     Book,
     Dated,
     ListPrice,
+    Tariff,
     Timeline,
     pico_from_usd,
     rate,
@@ -89,8 +90,8 @@ def test_a_discount_for_the_model_goes_before_the_general_one_even_when_it_is_no
 
 def test_the_batch_discount_is_for_the_batch_class_alone():
     half = book(by_version={VERSION: timeline(ListPrice(PRICE, batch_discount_bp=5000))})
-    assert half.price(VERSION, TENANT, "gold", NOON) == PRICE
-    assert half.price(VERSION, TENANT, "batch", NOON) == discounted(PRICE, 5000)
+    assert half.tariff(VERSION, TENANT, "gold", NOON).price == PRICE
+    assert half.tariff(VERSION, TENANT, "batch", NOON).price == discounted(PRICE, 5000)
 
 
 @given(
@@ -103,9 +104,13 @@ def test_the_gateway_and_the_book_charge_the_same(batch_bp, tenant_bp, service_c
     version = Version(
         version_id=str(VERSION), model="chat", label="v1", served_name="s", price=PRICE, batch_discount_bp=batch_bp
     )
-    ours = book(
-        by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
-    ).price(VERSION, TENANT, service_class, NOON)
+    ours = (
+        book(
+            by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
+        )
+        .tariff(VERSION, TENANT, service_class, NOON)
+        .price
+    )
     theirs = price_for(version, tenant)
     used = {"input_tokens": 1234, "cached_input_tokens": 5, "output_tokens": 777}
     assert cost_pico_usd(ours, **used) == cost_pico_usd(theirs, **used)
@@ -119,7 +124,9 @@ def test_a_record_without_a_price_keeps_what_the_gateway_counted_or_waits_for_on
 
 
 def test_the_book_decides_and_a_gateway_that_counted_otherwise_is_flagged():
-    rating = rate(make_record(input_tokens=12, cached_input_tokens=4, output_tokens=7, wasted_tokens=3), PRICE, 1)
+    rating = rate(
+        make_record(input_tokens=12, cached_input_tokens=4, output_tokens=7, wasted_tokens=3), Tariff(PRICE), 1
+    )
     assert (rating.cost_pico_usd, rating.wasted_pico_usd, rating.is_mismatch) == (8 * 10 + 4 + 700 + 7, 300, True)
 
 

@@ -41,9 +41,11 @@ def test_a_flow_and_a_workflow_go_by_the_names_their_client_gave():
 
 def test_each_endpoint_has_its_score_or_its_reason():
     asked = trail()
+    ticket = Ticket(asked.request, 1)
+    ticket.cost_s = 0.5
     asked.decide(
         Draft(
-            ticket=Ticket(asked.request, 1, cost_s=0.5),
+            ticket=ticket,
             at=101.0,
             outcome="sent",
             waited_as=State.NEW,

@@ -1,0 +1,19 @@
+"""What engines were measured to use, which corrects what was reckoned of others like them."""
+
+from datetime import datetime
+
+from apps.deployments.models import MemoryMeasurement, Replica, ReplicaState
+from workers.contracts.telemetry import ReplicaReport
+
+HOST_KEY = "cpu"
+
+
+def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime) -> None:
+    """Of one that serves on GPUs; what it uses while it loads or sleeps says nothing."""
+    keys = [key for stage in replica.stages for key in stage["keys"] if key != HOST_KEY]
+    if report.state != ReplicaState.READY or not keys or not report.memory_bytes:
+        return
+    measured = {"memory_bytes": report.memory_bytes // len(keys), "kv_tokens": report.kv_capacity_tokens}
+    kind = {"version_id": replica.revision.version_id, "gpu_count": len(keys)}
+    if not MemoryMeasurement.objects.filter(**kind, **measured).exists():
+        MemoryMeasurement.objects.update_or_create(**kind, defaults=measured | {"measured_at": now})
