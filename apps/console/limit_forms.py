@@ -38,7 +38,8 @@ class LimitForm(LimitFieldsForm):
         required=False,
         max_length=256,
         label="Which one",
-        help_text="The user's name as clients send it, the key's or member's id, or * for each. Empty for the tenant.",
+        widget=forms.TextInput(attrs={"list": "subjects"}),
+        help_text="The user's name as clients send it, a key or member of the list, or * for each.",
     )
     public_model = forms.CharField(required=False, max_length=200, label="Model", help_text="Empty: all together.")
     kind = forms.ChoiceField(choices=Kind.choices, label="Of what")
@@ -74,7 +75,13 @@ class DecisionForm(forms.Form):
 
 class BlockForm(forms.Form):
     scope = forms.ChoiceField(choices=Scope.choices, label="Whom")
-    subject = forms.CharField(required=False, max_length=256, label="Which one", help_text="Empty for the tenant.")
+    subject = forms.CharField(
+        required=False,
+        max_length=256,
+        label="Which one",
+        widget=forms.TextInput(attrs={"list": "subjects"}),
+        help_text="The user's name as clients send it, or a key or member from the list. Empty for the tenant.",
+    )
     reason = forms.CharField(required=False, max_length=200, help_text="Whoever is blocked is told.")
     hours = forms.IntegerField(
         required=False,

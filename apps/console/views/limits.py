@@ -18,17 +18,18 @@ from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import attempt, render_page, sentence
 from apps.limits.models import Limit, RaiseRequest, RaiseState
-from apps.limits.policies import amount_of, may_change, may_set_for
+from apps.limits.policies import amount_of, is_uuid, may_change, may_set_for
 from apps.limits.selectors import limits as selectors
 from apps.limits.selectors.use import LimitUse, list_use
 from apps.limits.services import limits as services
 from apps.limits.services.raises import ask_for_raise, decide_raise
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import get_tenant
+from apps.tenants.selectors import get_tenant, list_keys, list_members, name_keys, name_users
 
 EVENTS_SHOWN = 10
 REQUESTS_SHOWN = 50
+SUBJECTS_OFFERED = 200
 
 
 @page(Permission.SEE_TENANT)
@@ -240,6 +241,7 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
     context: dict[str, Any] = {
         "tenant": tenant,
         "rows": rows,
+        "names": _names_in(rows),
         "blocks": [
             {"block": block, "may_change": may_change(request.actor, block.setter, tenant.pk)}
             for block in selectors.list_blocks(actor=request.actor, tenant_id=tenant.pk)
@@ -248,6 +250,7 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
         "events": selectors.list_events(actor=request.actor, tenant_id=tenant.pk)[:EVENTS_SHOWN],
         "settings": settings_row,
         "may_set": may_set_for(request.actor, tenant.pk),
+        "subjects": _subjects(request, tenant),
         "limit_form": forms.LimitForm(auto_id="limit_%s", is_operator=request.actor.is_operator),
         "block_form": forms.BlockForm(auto_id="block_%s", is_operator=request.actor.is_operator),
         "raise_form": forms.RaiseAskForm(limits=[], auto_id="raise_%s"),
@@ -260,6 +263,20 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
         (str(row["limit"].pk), str(row["limit"])) for row in rows
     ]
     return render_page(request, "tenant_limits.html", context)
+
+
+def _names_in(rows: list[dict[str, Any]]) -> dict[UUID, str]:
+    """Of the keys and members that limits name by their ids."""
+    ids = {UUID(row["limit"].subject) for row in rows if is_uuid(row["limit"].subject)}
+    return name_keys(ids) | name_users(ids)
+
+
+def _subjects(request: ConsoleRequest, tenant: Tenant) -> list[tuple[UUID, str]]:
+    """Ids that a limit may name, with what people call them."""
+    keys = list_keys(actor=request.actor, tenant_id=tenant.pk).usable(now())[:SUBJECTS_OFFERED]
+    members = list_members(actor=request.actor, tenant_id=tenant.pk)[:SUBJECTS_OFFERED]
+    named = [(key.pk, f"key {key}") for key in keys]
+    return named + [(member.user_id, f"member {member.user}") for member in members]
 
 
 def _row(request: ConsoleRequest, use: LimitUse) -> dict[str, Any]:

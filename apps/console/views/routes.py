@@ -26,6 +26,13 @@ from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 
 ALL = 100
+NEW_ROUTE = {
+    "title": "New route",
+    "question": "Which public name leads to which version?",
+    "button": "Open the route",
+    "list_url": "console:routes",
+    "list_label": "Routes",
+}
 
 
 @page(operators)
@@ -66,7 +73,7 @@ def route_new(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:route", made.pk)
     body = {"public_name": "chat", "targets": [{"version_id": "…", "weight": 100}]}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/routes/", body=body)
-    return render_page(request, "route_new.html", {"form": form, "api": api})
+    return render_page(request, "new.html", {**NEW_ROUTE, "form": form, "api": api})
 
 
 def _create(request: ConsoleRequest, form: RouteForm) -> Route:
