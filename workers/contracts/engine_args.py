@@ -18,7 +18,8 @@ from workers.contracts.endpoints import BatchShape
 class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
 
-    `cost_profile` names the row of step costs to start from, where the model's name does not tell.
+    `cost_profile` names the row of step costs to start from, where the model's name does not tell. With `sleep_mode`
+    it can be put to sleep on a GPU.
     """
 
     tensor_parallel_size: int = 1
@@ -28,6 +29,7 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = "auto"
     max_num_batched_tokens: int | None = None
     cost_profile: str | None = None
+    sleep_mode: bool = False
     extra: list[str] = field(default_factory=list)
 
 
@@ -45,7 +47,8 @@ class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for `batching`.
 
-    That is for the gateway, which then takes it for an engine that does not batch by itself.
+    That is for the gateway, which then takes it for an engine that does not batch by itself. `weights_repository` is
+    fetched before it starts, as a real engine's is.
     """
 
     time_scale: float = 1.0
@@ -57,6 +60,8 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     crash_after_tokens: int | None = None
     error_rate: float | None = None
     hang: Literal[True] | None = None
+    enable_sleep_mode: Literal[True] | None = None
+    weights_repository: str | None = None
     batching: BatchShape | None = None
 
 
@@ -74,6 +79,7 @@ _OURS = {
     "--model": "source", "--served-model-name": "served_name", "--host": "the agent", "--port": "the control plane",
     "--max-num-seqs": "max_running_requests of the deployment", "--max-model-len": "max_context_tokens",
     "--api-key": "the gateway, which alone reaches engines", "--tensor-parallel-size": "tensor_parallel_size",
+    "--enable-sleep-mode": "sleep_mode",
     "--pipeline-parallel-size": "pipeline_parallel_size", "--gpu-memory-utilization": "gpu_memory_utilization",
 }  # fmt: skip
 

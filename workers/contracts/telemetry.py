@@ -71,12 +71,14 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
 
     `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
     it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
+    `silent_s` is how long ago a token came or a counter of it grew, None while it has nothing to do.
     """
 
     endpoint_id: str
     version_id: str
     state: str
     running: int = 0
+    silent_s: float | None = None
     cost_profile: str = ""
     prefill_tokens_per_s: float | None = None
     prefill_error: float | None = None
