@@ -134,5 +134,12 @@ class Tally:
     def server_timing(self, now: float) -> bytes:
         """A header line: how long the request waited here, and then for the head of the engine's answer."""
         asked_at = self.settlement.dispatched_at or now
-        times_ms = ((asked_at - self.settlement.arrived_at) * 1000, (now - asked_at) * 1000)
-        return b"server-timing: queue;dur=%.2f, upstream;dur=%.2f\r\n" % times_ms
+        queue, upstream = _in_ms(asked_at - self.settlement.arrived_at), _in_ms(now - asked_at)
+        return b"server-timing: queue;dur=" + queue + b", upstream;dur=" + upstream + b"\r\n"
+
+
+def _in_ms(seconds: float) -> bytes:
+    """To two places: `%.2f` takes twice as long."""
+    hundredths = int(seconds * 100_000 + 0.5)
+    rest = hundredths % 100
+    return f"{hundredths // 100}.{rest // 10}{rest % 10}".encode()
