@@ -23,7 +23,7 @@ from benchmarks.gateway.targets import TARGETS, Ground
 
 TARGET_CORE, LOAD_CORE = 0, 1
 ENGINES = 4
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 
 
 def main() -> None:
@@ -69,12 +69,13 @@ def _running(name: str, port_base: int) -> Iterator[Bench]:
         with _process(engine, LOAD_CORE, ground.directory / "engine.log", {}) as engine_pid:
             _wait_for(engine_ports[0], ground.directory / "engine.log")
             if not launch.command:
-                yield Bench(port=launch.port, pid=engine_pid, engine_port=engine_ports[0], core=LOAD_CORE)
+                yield Bench(launch.port, engine_pid, engine_ports[0], core=LOAD_CORE)
                 return
             log = ground.directory / "target.log"
             with _process(launch.command, TARGET_CORE, log, launch.environment) as pid:
                 _wait_for(launch.port, log)
-                yield Bench(port=launch.port, pid=pid, engine_port=engine_ports[0], core=LOAD_CORE)
+                engine_port = engine_ports[0]
+                yield Bench(launch.port, pid, engine_port, core=LOAD_CORE, is_slow=launch.is_slow)
 
 
 @contextmanager

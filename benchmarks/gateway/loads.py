@@ -37,6 +37,11 @@ LOADS = {
     "paced": Load(connections=32, requests=64, is_stream=True, interval_ms=20, ramp_ms=20),
     "lockstep": Load(connections=512, requests=512, is_stream=True, interval_ms=20, lockstep=True),
 }
+# What a slow target gets instead, so that each load ends.
+SLOW_LOADS = {
+    "burst": Load(connections=4, seconds=2.5, is_stream=True),
+    "lockstep": Load(connections=32, requests=32, is_stream=True, interval_ms=20, lockstep=True),
+}
 WARM_UP = (Load(connections=16, seconds=0.7), Load(connections=8, seconds=0.5, is_stream=True))
 
 SLOW_STREAMS = Load(connections=2000, requests=2000, tokens=12, is_stream=True, interval_ms=500, ramp_ms=1000)
@@ -58,13 +63,17 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Bench:
-    """The load generator on its core, aimed at one port; `pid` is the process whose CPU time counts."""
+    """The load generator on its core, aimed at one port; `pid` is the process whose CPU time counts.
 
-    def __init__(self, *, port: int, pid: int, engine_port: int, core: int) -> None:
+    `is_slow`: it gets fewer streams at once.
+    """
+
+    def __init__(self, port: int, pid: int, engine_port: int, *, core: int, is_slow: bool = False) -> None:
         self._port = port
         self.pid = pid
         self._engine_port = engine_port
         self._core = core
+        self.is_slow = is_slow
 
     def run(self, load: Load) -> Figures:
         self._set_pace(load)
@@ -98,9 +107,10 @@ class Bench:
 
 def measure(bench: Bench) -> dict[str, dict[str, object]]:
     """All of `LOADS` after a warm-up, and the peak of memory."""
+    loads = LOADS | SLOW_LOADS if bench.is_slow else LOADS
     for load in WARM_UP:
         bench.run(load)
-    found = {name: bench.run(load) for name, load in LOADS.items()}
+    found = {name: bench.run(load) for name, load in loads.items()}
     return {name: asdict(figures) for name, figures in found.items()} | {"memory": {"peak_mb": peak_rss_mb(bench.pid)}}
 
 
