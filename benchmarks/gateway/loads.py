@@ -13,12 +13,15 @@ from benchmarks.gateway.peers import built
 from benchmarks.gateway.processes import cpu_s, peak_rss_mb, rss_mb, settle_on
 
 HERE = Path(__file__).parent
-LOAD_TIMEOUT_S = 90
+LOAD_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
 class Load:
-    """Seconds of load, or that many requests; events `interval_ms` apart, all at once if that is 0."""
+    """Seconds of load, or that many requests; events `interval_ms` apart, all at once if that is 0.
+
+    With `identities` each request has a key, a user and a session of its own, of so many.
+    """
 
     connections: int
     seconds: float = 0.0
@@ -28,6 +31,7 @@ class Load:
     ramp_ms: int = 0
     interval_ms: float = 0.0
     lockstep: bool = False
+    identities: int = 0
 
 
 LOADS = {
@@ -87,7 +91,8 @@ class Bench:
         urllib.request.urlopen(url, timeout=5).close()
 
     def _generate(self, load: Load) -> Figures:
-        numbers = (load.connections, load.seconds, load.requests, load.tokens, int(load.is_stream), load.ramp_ms)
+        amounts = (load.connections, load.seconds, load.requests, load.tokens)
+        numbers = (*amounts, int(load.is_stream), load.ramp_ms, load.identities)
         command: list[str | Path] = [
             built(HERE / "load.c"),
             str(self._port),
@@ -115,7 +120,7 @@ def measure(bench: Bench) -> dict[str, dict[str, object]]:
 
 
 def measure_limits(bench: Bench, *, requests: int) -> dict[str, dict[str, object]]:
-    """Many slow streams, many connections at once, and memory over many requests."""
+    """Many slow streams, many connections at once, and memory over many requests of many keys, users and sessions."""
     bench.run(WARM_UP[0])
     streams = bench.run(SLOW_STREAMS)
     after_streams_mb = peak_rss_mb(bench.pid)
@@ -130,6 +135,6 @@ def measure_limits(bench: Bench, *, requests: int) -> dict[str, dict[str, object
 def _memory_over(bench: Bench, requests: int) -> list[float]:
     found: list[float] = []
     for _ in range(5):
-        bench.run(Load(connections=32, requests=requests // 5))
+        bench.run(Load(connections=32, requests=requests // 5, identities=wire.IDENTITIES))
         found.append(round(rss_mb(bench.pid), 1))
     return found

@@ -26,7 +26,7 @@ def cache_directory() -> Path:
 
 def python_program(name: str, *requirements: str) -> Path:
     """The program `name` of an environment with these requirements, which is made when it is not there."""
-    directory = cache_directory() / re.sub(r"\W+", "-", requirements[0].replace("==", "-")).strip("-")
+    directory = cache_directory() / re.sub(r"[^\w.]+", "-", requirements[0])
     found = directory / "bin" / name
     if not found.exists():
         print(f"installing {' '.join(requirements)}", file=sys.stderr)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from benchmarks.gateway import wire
 from benchmarks.gateway.peers import debian_program, python_program
 from workers.contracts.example import build_snapshot
+from workers.contracts.snapshot import KeyGrant
 
 HERE = Path(__file__).parent
 CONFIGURATIONS = HERE / "configurations"
@@ -45,6 +47,7 @@ def tokenyard(ground: Ground) -> Launch:
     )
     snapshot = msgspec.structs.replace(
         snapshot,
+        keys=[*snapshot.keys, *_many_keys(snapshot.keys[0])],
         endpoints=[msgspec.structs.replace(endpoint, max_running_requests=4096) for endpoint in snapshot.endpoints],
     )
     file = ground.directory / "snapshot.json"
@@ -52,6 +55,14 @@ def tokenyard(ground: Ground) -> Launch:
     ports = ["--port", str(ground.port), "--admin-port", str(ground.spare_port)]
     command: list[str | Path] = [sys.executable, "-m", "workers.gateway", "--snapshot", file, *ports]
     return Launch([*command, "--spool", ground.directory / "spool", "--grace-s", "0.5"], ground.port)
+
+
+def _many_keys(first: KeyGrant) -> list[KeyGrant]:
+    digests = [sha256(f"{wire.API_KEY}{number}".encode()).hexdigest() for number in range(wire.IDENTITIES)]
+    return [
+        msgspec.structs.replace(first, key_id=f"key-{number}", key_sha256=digest)
+        for number, digest in enumerate(digests)
+    ]
 
 
 def direct(ground: Ground) -> Launch:

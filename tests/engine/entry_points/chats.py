@@ -59,7 +59,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "a stop": {"stop": "e"},
     "stops": {"stop": ["Blue", "en"], "include_stop_str_in_output": True},
     "a stop token": {"stop_token_ids": [28, 29]},
-    "minimum of tokens": {"min_tokens": 5, "stop": ["Red"]},
+    "minimum of tokens": {"min_tokens": 3, "stop": ["Red"]},
     "beyond the end": {"ignore_eos": True, "max_tokens": 8},
     "max_completion_tokens": {"max_tokens": None, "max_completion_tokens": 4},
     "penalties": {"repetition_penalty": 1.2, "presence_penalty": 0.5, "frequency_penalty": 0.5},

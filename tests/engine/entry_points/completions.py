@@ -25,7 +25,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "a seed": {"temperature": 1, "seed": 11},
     "a stop": {"stop": ["blue", "."]},
     "a stop in it": {"stop": ["blue", "."], "include_stop_str_in_output": True},
-    "minimum of tokens": {"min_tokens": 6, "stop_token_ids": [30]},
+    "minimum of tokens": {"min_tokens": 3, "stop_token_ids": [30]},
     "penalties": {"presence_penalty": 1.0, "frequency_penalty": 1.0, "repetition_penalty": 1.1},
     "a bias": {"logit_bias": {"30": 100}},
     "allowed tokens": {"allowed_token_ids": [28, 29, 30]},
