@@ -60,6 +60,8 @@ _TOKENIZE = EnginePath(operation="tokenize", api=OPENAI, is_metered=False)
 _AUDIO = EnginePath(operation="transcribe", api=Audio(), is_form=True)
 
 METHOD = b"POST"
+# Of what no engine is asked for.
+NO_ENGINE = EnginePath(operation="", api=OPENAI, is_metered=False)
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     CHAT_TARGET: _CHAT,
     b"/v1/completions": _COMPLETION,
