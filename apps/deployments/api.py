@@ -33,6 +33,8 @@ class OneDeploymentView(OperatorView):
 
 
 class DeploymentView(OneDeploymentView):
+    reported = frozenset({"ready_count", "wanted_count", "rollout"})
+
     @extend_schema(responses=serializers.DeploymentSerializer)
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)

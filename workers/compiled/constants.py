@@ -33,7 +33,7 @@ def _fix(lines: list[str], statement: ast.Assign, target: ast.expr) -> None:
 
 
 def _is_fixed(target: ast.expr, value: ast.expr) -> bool:
-    """Of a literal mypyc knows the value; of what is computed once it does not."""
+    """Mypyc knows the value of a literal; of what is computed once it does not."""
     if isinstance(value, ast.UnaryOp):
         value = value.operand
     is_literal = isinstance(value, ast.Constant) and isinstance(value.value, int | float | str | bytes)

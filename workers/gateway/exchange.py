@@ -15,6 +15,8 @@ from workers.gateway.asking import Question
 from workers.gateway.attempt import Attempt
 from workers.gateway.batching import Batch, Share
 from workers.gateway.continuing import Continuation, continue_from
+from workers.gateway.continuing_named import NamedContinuation, continue_named
+from workers.gateway.counting import CountedAttempt
 from workers.gateway.ending import Ending, How
 from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
@@ -27,6 +29,8 @@ from workers.gateway.tally import Tally
 from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamError
 from workers.scheduling.interface import Cancel, Reject
+
+AnyContinuation = Continuation | NamedContinuation
 
 
 class Exchange(Ending):
@@ -62,10 +66,10 @@ class Exchange(Ending):
             Place(facilities.driver),
             facilities.monotonic,
         )
-        self._attempt: Attempt | Share | None = None
+        self._attempt: Attempt | CountedAttempt | Share | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
-        self._continuation: Continuation | None = None
+        self._continuation: AnyContinuation | None = None
         self._pieces: list[bytes] = []
         self._refusals: list[tuple[AnswerHead, bytes]] = []
         self._awaits_first_token = True
@@ -110,8 +114,10 @@ class Exchange(Ending):
         if batch is not None and self._continuation is None:
             self._attempt = batch.join(self._question, self)
             return
-        body = self._continuation.body if self._continuation is not None else self._question.request.body
-        attempt = Attempt(engine, self._question.for_engine(engine, body), self)
+        if self._continuation is not None:
+            self._attempt = self._continuation.begin_attempt(self._question, engine, self)
+            return
+        attempt = Attempt(engine, self._question.for_engine(engine, self._question.request.body), self)
         self._attempt = attempt
         attempt.begin()
 
@@ -242,10 +248,10 @@ class Exchange(Ending):
         if self._attempt is not None:
             self._attempt.abandon()
 
-    def _continuation_of(self, stream: AnswerStream) -> Continuation | None:
+    def _continuation_of(self, stream: AnswerStream) -> AnyContinuation | None:
         if not self._place.is_held or self._answer.head is None or stream.text is None:
             return None
-        return continue_from(self._question, stream)
+        return continue_from(self._question, stream) or continue_named(self._question, stream)
 
     def _engine_reported_failure(self, stream: AnswerStream) -> None:
         """In the stream itself, as vLLM does when the core of it has died; the end of the stream may come or not."""
@@ -256,7 +262,7 @@ class Exchange(Ending):
         elif (held := stream.release_error()) and self._head is not None:
             self._answer.send_part(self._head, held)
 
-    def _go_on(self, stream: AnswerStream, continuation: Continuation, retry_after_s: float | None = None) -> None:
+    def _go_on(self, stream: AnswerStream, continuation: AnyContinuation, retry_after_s: float | None = None) -> None:
         if continuation.is_complete and self._answer.head is not None:
             self._over().in_the_engines_place(stream, self._answer.head, continuation)
             return
@@ -265,7 +271,7 @@ class Exchange(Ending):
         self._forget_attempt()
         self._place.wait_again(continuation.generated_tokens, retry_after_s)
 
-    def _continue_with(self, head: AnswerHead, continuation: Continuation) -> None:
+    def _continue_with(self, head: AnswerHead, continuation: AnyContinuation) -> None:
         if head.is_event_stream and self._attempt is not None:
             self._stream = continuation.open_stream(self._question, self._attempt.engine)
         elif (head.status >= 500 or head.turns_away) and self._stream is not None:  # noqa: PLR2004 - HTTP
