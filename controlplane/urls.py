@@ -19,6 +19,7 @@ _REST = [
     path("", include(f"apps.{app}.urls"))
     for app in (
         "tenants",
+        "identity",
         "registry",
         "fleet",
         "quotas",

@@ -26,9 +26,17 @@ def create_model(*, actor: Actor, name: str, task: str, now: datetime) -> Model:
 
 
 @transaction.atomic
-def create_version(
+def create_version(*, actor: Actor, model: Model, now: datetime, **fields: Any) -> ModelVersion:
+    """`fields` are those of `draft_version`."""
+    version = draft_version(model=model, now=now, **fields)
+    save_checked(version)
+    after = {"engine": version.engine, "source": version.source, "served_name": version.served_name}
+    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
+    return version
+
+
+def draft_version(
     *,
-    actor: Actor,
     model: Model,
     label: str,
     engine: str,
@@ -41,7 +49,10 @@ def create_version(
     weight_index: dict[str, Any] | None = None,
     **facts: Any,
 ) -> ModelVersion:
-    """`facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum."""
+    """One that is checked and not saved, so that it can be asked what it needs and where it would fit.
+
+    `facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum.
+    """
     version = ModelVersion(
         model=model,
         label=label,
@@ -55,9 +66,6 @@ def create_version(
         **facts,
     )
     _check_shape(version)
-    save_checked(version)
-    after = {"engine": engine, "source": source, "served_name": served_name}
-    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
     return version
 
 

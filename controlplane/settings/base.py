@@ -31,6 +31,7 @@ EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend" if EMAIL_HOST else "apps.common.mail.PrivateFiles"
 EMAIL_FILE_PATH = VAR / "mail"
 EMAIL_TIMEOUT = 10
+LETTERS_AT_ONCE = False
 EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
 EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")

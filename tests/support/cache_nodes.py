@@ -6,8 +6,10 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import RunningGateway, running_gateway, snapshot_for
@@ -45,13 +47,17 @@ def publishing(snapshot: Snapshot, events: list[KVEvents]) -> Snapshot:
 
 
 @asynccontextmanager
-async def publishing_engines(events: list[KVEvents], *options: str) -> AsyncIterator[list[FakeServer]]:
+async def publishing_engines(
+    events: list[KVEvents], *options: str, kept_batches: int = 5000
+) -> AsyncIterator[list[FakeServer]]:
     async with contextlib.AsyncExitStack() as stack:
         arguments = ("--served-model-name", "demo-chat", "--num-gpu-blocks-override", "2048", *options)
-        yield [
-            await stack.enter_async_context(fake_engine(*arguments, "--kv-events-config", events_config(each)))
-            for each in events
-        ]
+        engines = []
+        for each in events:
+            config = msgspec.json.encode(msgspec.json.decode(events_config(each)) | {"buffer_steps": kept_batches})
+            publishing = fake_engine(*arguments, "--kv-events-config", config.decode())
+            engines.append(await stack.enter_async_context(publishing))
+        yield engines
 
 
 class CacheNode:
@@ -75,7 +81,7 @@ class CacheNode:
 
     async def eventually(self, is_so: Callable[[], bool], timeout_s: float = 30) -> None:
         async with asyncio.timeout(timeout_s):
-            while not is_so():
+            while not is_so():  # noqa: ASYNC110 - what engines and gateway do here gives no event
                 await asyncio.sleep(0.02)
 
     async def are_exact(self) -> None:
@@ -86,28 +92,39 @@ class CacheNode:
         versions = self.gateway.service._caches._versions.values()
         return sum(len(follower.cached) for version in versions for follower in version.followers.values())
 
-    def learned(self) -> int:
-        return self.gateway.service.metrics.kv_events.prompts["learned"]
+    async def has_learned(self, prompts: int, timeout_s: float = 30) -> None:
+        """Their tokens, and that some engine has cached them."""
+        figures = self.gateway.service.metrics.kv_events
+        await self.eventually(
+            lambda: figures.prompts["learned"] == prompts and self.cached_blocks() > 50,
+            timeout_s,
+        )
 
 
 @asynccontextmanager
 async def cache_node(directory: Path, count: int = 2, *options: str) -> AsyncIterator[CacheNode]:
     with sockets(count) as events:
-        async with publishing_engines(events, *options) as engines:
-            snapshot = snapshot_for(("demo-chat", 100, [engine.port for engine in engines]))
-            async with running_gateway(directory, publishing(snapshot, events)) as gateway:
-                node = CacheNode(gateway, engines)
-                if count > 1:
-                    await node.are_exact()
-                yield node
+        async with publishing_engines(events, *options) as engines, node_before(directory, engines, events) as node:
+            if count > 1:
+                await node.are_exact()
+            yield node
+
+
+@asynccontextmanager
+async def node_before(
+    directory: Path, engines: list[FakeServer], events: list[KVEvents], **config: Any
+) -> AsyncIterator[CacheNode]:
+    """A gateway in front of engines that run already."""
+    snapshot = snapshot_for(("demo-chat", 100, [engine.port for engine in engines]))
+    async with running_gateway(directory, publishing(snapshot, events), **config) as gateway:
+        yield CacheNode(gateway, engines)
 
 
 @contextmanager
 def quick_checks() -> Iterator[None]:
-    """An engine is taken for silent after a second."""
-    before = follower.CHECK_EVERY_S, follower.SILENT_AFTER_S, follower.RECEIVE_WITHIN_S
-    follower.CHECK_EVERY_S, follower.SILENT_AFTER_S, follower.RECEIVE_WITHIN_S = 0.2, 1.0, 0.05
-    try:
+    """An engine is taken for silent after a second, and what is known of its cache is saved ten times a second."""
+    quick = {"CHECK_EVERY_S": 0.2, "SILENT_AFTER_S": 1.0, "RECEIVE_WITHIN_S": 0.05, "SAVE_EVERY_S": 0.1}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, seconds in quick.items():
+            patch.setattr(follower, name, seconds)
         yield
-    finally:
-        follower.CHECK_EVERY_S, follower.SILENT_AFTER_S, follower.RECEIVE_WITHIN_S = before

@@ -127,7 +127,7 @@ async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) ->
         await asyncio.wait_for(task, 10)
     assert service._surface.exchanges == set()
     assert service._driver.scheduler.running_total() == 0
-    assert service._driver._scheduled == {}
+    assert service._driver._flights.by_id == {}
     assert [engine for engine in service._driver.engines if engine.pool._idle] == []
     for endpoint in service._driver.endpoints:
         assert service._driver.scheduler.is_idle(endpoint.endpoint_id)

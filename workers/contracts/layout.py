@@ -14,6 +14,7 @@ die and come back at any time: what matters is on disk.
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
                      and a journal per gateway process (workers/contracts/journal.py)
     sockets/         where engines publish their KV events             engines → gateway
+    caches/          what engines have cached, by their KV events      gateway → itself, after a restart
     gateway.sock     where a gateway hands its listening sockets on     gateway → its successor
 """
 
@@ -30,6 +31,7 @@ SPOOL_DIRECTORY = "spool"
 PROMPTS_DIRECTORY = "prompts"
 BATCHES_DIRECTORY = "batches"
 SOCKETS_DIRECTORY = "sockets"
+CACHES_DIRECTORY = "caches"
 HANDOVER_SOCKET = "gateway.sock"
 
 

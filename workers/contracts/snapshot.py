@@ -110,6 +110,13 @@ class Route(Struct, frozen=True, kw_only=True):
     alternatives: list[str] = field(default_factory=list)
 
 
+class GatewayAddress(Struct, frozen=True, kw_only=True):
+    """Where a node's gateway answers: http:// or https://, host and port."""
+
+    node_id: str
+    url: str
+
+
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
@@ -117,7 +124,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     the CIDR ranges whose X-Forwarded-For says who the client is. From `media_hosts` engines may fetch what a prompt
     points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
     request itself. A tenant that `limits` leaves out has none. `prompt_key` is base64 of 32 raw X25519 bytes; without
-    one no prompt is kept.
+    one no prompt is kept. `gateways` are those of all nodes that have told where they answer: files and batches are
+    asked for where they are kept.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -135,3 +143,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     media_hosts: list[str] = field(default_factory=list)
     limits: list[TenantLimits] = field(default_factory=list)
     prompt_key: str = ""
+    gateways: list[GatewayAddress] = field(default_factory=list)

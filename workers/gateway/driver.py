@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from workers.contracts.endpoints import Endpoint
-from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
+from workers.contracts.recording import cost_pico_usd
+from workers.contracts.settlement import NOTHING, Used
 from workers.engines.interface import EngineReading
 from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine

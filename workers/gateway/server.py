@@ -209,6 +209,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _take(self, request: HttpRequest) -> None:
         self._is_invited = True
+        if self.current is None and not self._waiting and not self.is_gone:
+            self.current = request
+            self._handle(self, request)
+            return
         self._waiting.append(request)
         if len(self._waiting) >= MAX_PIPELINED:
             self._is_reading_paused = True

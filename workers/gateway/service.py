@@ -60,9 +60,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
-    kept; without it there are none. Without `tracing` no spans are made. `valkey_url` is where gateways share their
-    limits; without it this one keeps its own. `handover_grace_s`: how long streams may go on when a successor has taken
-    over.
+    kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
+    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
+    long streams may go on when a successor has taken over.
     """
 
     host: str
@@ -73,6 +73,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     report_file: Path | None = None
     valkey_url: str = ""
     batches: Path | None = None
+    caches: Path | None = None
     tracing: TracingConfig | None = None
     idle_s: float = 75.0
     request_s: float = 30.0
@@ -129,7 +130,7 @@ class GatewayService:
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
-        self._caches = CacheReader(self._driver, time.monotonic)
+        self._caches = CacheReader(self._driver, time.monotonic, config.caches)
         self._surface = Surface(
             driver=self._driver,
             meter=self._meter,
@@ -141,11 +142,12 @@ class GatewayService:
             randomness=randomness,
             count_unrecorded=self.metrics.count_unrecorded,
         )
-        self._prompts = self._surface.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
+        self._prompts = self._surface.intake.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
         self.metrics.limits = self._limits.figures
         self.metrics.kv_events = self._caches.figures
-        self._surface.caches = self._caches
-        self._surface.tracer = self._tracing.tracer if self._tracing is not None else None
+        self._surface.intake.caches = self._caches
+        if self._tracing is not None:
+            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()

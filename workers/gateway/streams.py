@@ -77,6 +77,8 @@ class StreamFilter(EventStream):
         self._last_event = b""
         self._held_error: list[bytes] = []
 
+    last_data = b""  # events have no numbers here
+
     @property
     def has_finished(self) -> bool:
         """Whether the last of the text is among what came."""

@@ -10,7 +10,6 @@ from workers.gateway.asking import Question
 from workers.gateway.bodies import Answer
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
-from workers.gateway.heads import Headers
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
 from workers.gateway.peeks import choices_of
@@ -132,8 +131,15 @@ class Tally:
             first_token_at = asked_at + answer.ttft_ms / 1000
             self.settlement.first_token_at = first_token_at if first_token_at <= now else None
 
-    def server_timing(self, now: float) -> Headers:
-        """How long the request waited here, and then for the head of the engine's answer, in milliseconds."""
+    def server_timing(self, now: float) -> bytes:
+        """A header line: how long the request waited here, and then for the head of the engine's answer."""
         asked_at = self.settlement.dispatched_at or now
-        times_ms = ((asked_at - self.settlement.arrived_at) * 1000, (now - asked_at) * 1000)
-        return [(b"server-timing", b"queue;dur=%.2f, upstream;dur=%.2f" % times_ms)]
+        queue, upstream = _in_ms(asked_at - self.settlement.arrived_at), _in_ms(now - asked_at)
+        return b"server-timing: queue;dur=" + queue + b", upstream;dur=" + upstream + b"\r\n"
+
+
+def _in_ms(seconds: float) -> bytes:
+    """To two places: `%.2f` takes twice as long."""
+    hundredths = int(seconds * 100_000 + 0.5)
+    rest = hundredths % 100
+    return f"{hundredths // 100}.{rest // 10}{rest % 10}".encode()

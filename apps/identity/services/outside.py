@@ -74,5 +74,5 @@ def _set_memberships(user: User, granted: Granted, now: datetime) -> None:
 
 def _named(granted: Granted) -> list[Tenant]:
     last_names = {name.rpartition("/")[2] for name in granted.tenants}
-    found = Tenant.objects.select_related("parent__parent").filter(name__in=last_names)
+    found = Tenant.objects.present().select_related("parent__parent").filter(name__in=last_names)
     return [tenant for tenant in found if tenant.full_name in granted.tenants]

@@ -19,7 +19,7 @@ from apps.fleet.selectors import find_node_by_token
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.hub import LinkHub
 from apps.routing.consumers.session import LinkState, Newest
-from apps.routing.consumers.writes import ingest, write_decisions, write_hello, write_news, write_prompts
+from apps.routing.consumers.writes import incoming_of, write_decisions, write_hello, write_news, write_prompts
 from apps.routing.services.snapshots import snapshot_key
 from workers.contracts import link as frames
 from workers.contracts.signing import public_key_text
@@ -128,7 +128,7 @@ class AgentLink:
         task.add_done_callback(self._batches.discard)
 
     async def _store(self, batch: Batch) -> None:
-        counts = await ingest(self.node_id, batch, timezone.now())
+        counts = await self._hub.usage.take(incoming_of(self.node_id, batch))
         if counts is not None:
             ack = frames.UsageAck(batch_id=batch.batch_id, stored=counts.stored, duplicate=counts.duplicate)
             await self._send_text(msgspec.json.encode(ack))

@@ -17,6 +17,8 @@ from apps.common.valkey import new_async_client, wait_for_wakes
 from apps.deployments.selectors import list_desired_bodies
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import Newest
+from apps.routing.consumers.usage_inbox import UsageInbox
+from apps.routing.consumers.writes import store_usage
 from apps.routing.selectors.status import get_newest_envelope
 from apps.telemetry.policies import NodeFrame, overview_of, rates_between, with_tails
 from apps.telemetry.services.frames import store_frames
@@ -43,6 +45,7 @@ class LinkHub:
     """Bounded by the number of nodes: one link each, and its latest frame."""
 
     def __init__(self) -> None:
+        self.usage = UsageInbox(store_usage)
         self._links: dict[UUID, Link] = {}
         self._frames: dict[UUID, NodeFrame] = {}
         self._unsent: dict[UUID, NodeFrame] = {}

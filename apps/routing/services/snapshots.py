@@ -13,6 +13,7 @@ from apps.common.valkey import wake_links_on_commit
 from apps.deployments.models import Deployment, Revision
 from apps.deployments.policies.rollout import Pool
 from apps.deployments.selectors import list_pools
+from apps.fleet.selectors import list_gateway_urls
 from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
@@ -97,6 +98,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
+        gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in list_gateway_urls()],
         prompt_key=prompt_key_text() if keeping else "",
     )
 

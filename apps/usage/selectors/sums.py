@@ -97,23 +97,25 @@ def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, 
 def _parts_of(scope: UsageScope, columns: Sequence[str], *, may_use_days: bool) -> list[_Part]:
     needed = {*columns, *scope.filters, *(() if scope.tenant_ids is None else ("tenant_id",))}
     rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
-    whole = whole_slots(scope.start, scope.end) if rollup is not None else None
-    if rollup is None or whole is None:
-        return [_of_records(scope, scope.start, scope.end)]
-    first, last = whole
-    edges = [(scope.start, first), (last, scope.end)]
-    days = whole_days(first, last) if may_use_days and needed <= set(UsageDay.dimensions) else None
-    middle = [_of_sums(rollup, scope, first, last)] if days is None else _around_days(rollup, scope, whole, days)
-    return [*middle, *(_of_records(scope, start, end) for start, end in edges if start < end)]
-
-
-def _around_days(
-    rollup: type[UsageSums], scope: UsageScope, whole: tuple[datetime, datetime], days: tuple[datetime, datetime]
-) -> list[_Part]:
-    ends = [(whole[0], days[0]), (days[1], whole[1])]
+    days = whole_days(scope.start, scope.end) if may_use_days and needed <= set(UsageDay.dimensions) else None
+    if days is None:
+        return _slots_and_edges(rollup, scope, scope.start, scope.end)
     return [
         _of_sums(UsageDay, scope, *days),
-        *(_of_sums(rollup, scope, start, end) for start, end in ends if start < end),
+        *_slots_and_edges(rollup, scope, scope.start, days[0]),
+        *_slots_and_edges(rollup, scope, days[1], scope.end),
+    ]
+
+
+def _slots_and_edges(rollup: type[UsageSums] | None, scope: UsageScope, start: datetime, end: datetime) -> list[_Part]:
+    """The stretch from the sums of its whole slots, and from the records beside them, or where no sum knows."""
+    whole = whole_slots(start, end) if rollup is not None else None
+    if rollup is None or whole is None:
+        return [_of_records(scope, start, end)] if start < end else []
+    edges = [(start, whole[0]), (whole[1], end)]
+    return [
+        _of_sums(rollup, scope, *whole),
+        *(_of_records(scope, first, last) for first, last in edges if first < last),
     ]
 
 

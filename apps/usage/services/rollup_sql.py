@@ -18,6 +18,12 @@ SUMS = (
 )
 SLOT_OF_ARRIVAL = "date_bin('{seconds} seconds', arrived_at, TIMESTAMPTZ '2000-01-01 00:00+00')"
 
+READ = (
+    "arrived_at",
+    "is_unpriced",
+    *dict.fromkeys(name for rollup in ROLLUPS for name in rollup.dimensions if name != "slot"),
+    *(name for name in SUMS if name not in {"request_count", "unpriced_count"}),
+)  # of each record
 OF_RECORDS = {
     "request_count": "count(*)",
     "unpriced_count": "count(*) FILTER (WHERE is_unpriced)",
@@ -31,7 +37,10 @@ OF_CHANGES = {
 
 
 def added_to_rollups(source: str, sums: dict[str, str]) -> str:
-    """One CTE per rollup, to follow the CTE `source`. Rows are locked in one order, so that no two batches deadlock."""
+    """One CTE per rollup, to follow the CTE `source`, which has the columns READ.
+
+    Rows are locked in one order, so that no two batches deadlock.
+    """
     return ", ".join(_added(rollup, source, sums) for rollup in ROLLUPS)
 
 

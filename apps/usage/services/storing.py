@@ -9,7 +9,7 @@ from django.db import connection
 
 from apps.usage.policies.checking import normal_id, shared_id
 from apps.usage.policies.pricing import Rating, Tariffs, rate
-from apps.usage.services.rollup_sql import OF_RECORDS, added_to_rollups
+from apps.usage.services.rollup_sql import OF_RECORDS, READ, added_to_rollups
 from apps.usage.services.staging import Staging, clean, csv_line, quoted
 from workers.contracts.usage import UsageRecord
 
@@ -83,7 +83,7 @@ WITH stored AS (
     SELECT {", ".join(f"{name} * 0.000000000001" if name.endswith("_pico_usd") else name for name in _STAGED)}
     FROM usage_incoming ORDER BY record_id
     ON CONFLICT DO NOTHING
-    RETURNING *
+    RETURNING record_id, {", ".join(READ)}
 ), {added_to_rollups("stored", OF_RECORDS)}
 SELECT record_id::text FROM usage_incoming WHERE record_id NOT IN (SELECT record_id FROM stored)
 """  # noqa: S608 - made of constants
@@ -103,12 +103,11 @@ def store_rows(records: Sequence[UsageRecord], *, tariffs: Tariffs, now: datetim
 def _line_of(record: UsageRecord, tariffs: Tariffs, received_at: str) -> str:
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
     rating = rate_record(record, tariffs, arrived_at)
-    texts = [quoted(text, limit) for text, limit in zip(_texts_of(record), _limits, strict=True)]
     return csv_line(
         (
             *_values_of(record),
             *[shared_id(text) if text else None for text in _ids_of(record)],
-            *texts,
+            quoted(_texts_of(record), _limits),
             normal_id(record.record_id),
             arrived_at,
             received_at,
@@ -137,4 +136,4 @@ def _tags_of(record: UsageRecord) -> str:
         return _NO_TAGS
     tags = {clean(name, _MAX_TAG_NAME): clean(value, _MAX_TAG_VALUE) for name, value in record.tags.items()}
     text = msgspec.json.encode(tags).decode()
-    return quoted(text, len(text))
+    return quoted([text], [len(text)])

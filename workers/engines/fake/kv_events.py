@@ -1,4 +1,4 @@
-"""Publishes what the cache stores and drops, as vLLM's ZMQ publisher does: PUB for what is new, ROUTER for what was missed."""
+"""Publishes what the cache stores and drops, as vLLM's ZMQ publisher does: PUB what is new, ROUTER what was missed."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import zmq
 import zmq.asyncio
 from msgspec import Struct
 
-from workers.engines.fake.model.kv_blocks import CLEARED, CacheNews
+from workers.engines.fake.model.kv_blocks import CacheNews
 
 _END_NUMBER = (-1).to_bytes(8, signed=True)
 # Tokens of blocks that may yet be stored.
@@ -63,7 +63,7 @@ class BlockTokens:
 
 
 class KVEventPublisher:
-    """`is_silent` neither publishes nor answers, while the engine works on; `loses_next` batches reach nobody at once."""
+    """`is_silent` neither publishes nor answers, and the engine works on; `loses_next` batches are not sent at once."""
 
     def __init__(self, config: KVEventsConfig, tokens: BlockTokens) -> None:
         self.tokens = tokens
@@ -103,7 +103,7 @@ class KVEventPublisher:
 
     def _event(self, news: CacheNews) -> dict[str, object] | None:
         what, block = news
-        if what == CLEARED:
+        if what == "cleared":
             return {"type": "AllBlocksCleared"}
         if what == "stored":
             return self.tokens.stored_event(block)

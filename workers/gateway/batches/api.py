@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from workers.gateway import errors
+from workers.gateway.batches import forwarding
 from workers.gateway.batches.arriving import Arrival, Room
-from workers.gateway.batches.forms import PURPOSE, read_listing, read_new_batch, read_upload
+from workers.gateway.batches.forms import PURPOSE, input_file_of, read_listing, read_new_batch, read_upload
+from workers.gateway.batches.forwarding import Neighbours
 from workers.gateway.batches.places import tag_of
 from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.shapes import COMPLETION_WINDOW_S, Batch, StoredFile
@@ -65,6 +67,7 @@ class BatchAPI:
         *,
         arrivals: Path,
         node_id: str,
+        neighbours: Neighbours,
         wake: Callable[[], None],
         respond_error: Callable[[ClientConnection, HttpRequest, GatewayError, Headers], None],
         unix_time: Callable[[], float],
@@ -73,6 +76,7 @@ class BatchAPI:
     ) -> None:
         self._store = store
         self._node_tag = tag_of(node_id)
+        self._neighbours = neighbours
         self._wake = wake
         self._respond_error = respond_error
         self._unix_time = unix_time
@@ -100,9 +104,16 @@ class BatchAPI:
         if method not in found:
             raise errors.method_not_allowed(", ".join(found))
         name = parts[1] if len(parts) > 1 else ""
+        kept_as = name or (input_file_of(request.body) if parts == ["batches"] and method == "POST" else "")
+        keeper = self._neighbours.keeper_of(request, kept_as)
+        if keeper is not None:
+            self._follow(forwarding.begin(client, request, headers, keeper))
+            return
         sending = FileSending(client, request)
         client.owner = sending
-        task = asyncio.create_task(self._answer(sending, found[method], Asked(request, grant, name), headers))
+        self._follow(asyncio.create_task(self._answer(sending, found[method], Asked(request, grant, name), headers)))
+
+    def _follow(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

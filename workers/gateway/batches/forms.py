@@ -11,6 +11,7 @@ from workers.gateway.batches.lines import ENDPOINTS
 from workers.gateway.batches.shapes import COMPLETION_WINDOW
 from workers.gateway.errors import bad_request
 from workers.gateway.labels import MAX_METADATA, MAX_NAME, MAX_VALUE
+from workers.gateway.peeks import first_text
 
 PURPOSE = "batch"
 MAX_FILENAME = 255
@@ -57,6 +58,14 @@ class _NewBatch(Struct):
 
 
 _decode_new_batch = msgspec.json.Decoder(_NewBatch).decode
+
+
+def input_file_of(body: bytes) -> str:
+    """Empty where the body does not say: whoever reads it says what is wrong with it."""
+    try:
+        return first_text(_decode_new_batch(body).input_file_id)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
 
 
 def read_new_batch(body: bytes) -> NewBatch:

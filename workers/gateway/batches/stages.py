@@ -34,12 +34,13 @@ async def check_input(content: BinaryIO | None, endpoint: str, may_use: Callable
         check.errors.append(LineError("input_file_not_found", "The input file is gone.", "input_file_id"))
     if may_use is None:
         check.errors.append(LineError("invalid_api_key", "The key that created the batch is revoked or expired."))
-    if content is None or may_use is None:
+    if content is None:
         return check
     with content:
-        while not check.is_over and (lines := await asyncio.to_thread(read_lines, content)):
+        while may_use is not None and not check.is_over and (lines := await asyncio.to_thread(read_lines, content)):
             check.check_all(lines)
-    check.finish()
+    if may_use is not None:
+        check.finish()
     return check
 
 

@@ -31,16 +31,16 @@ class CachedBlocks:
     `apply` gives (whether it is new or gone, name) for each block of which that changes; None for all at once.
     """
 
-    def __init__(self) -> None:
-        self._names: dict[BlockHash, int] = {}
-        self._counts: dict[int, int] = {}
+    def __init__(self, names: dict[BlockHash, int] | None = None, counts: dict[int, int] | None = None) -> None:
+        self.names = names or {}
+        self.counts = counts or {}
         self.block_tokens = 0
 
     def __len__(self) -> int:
-        return len(self._counts)
+        return len(self.counts)
 
     def __contains__(self, name: int) -> bool:
-        return name in self._counts
+        return name in self.counts
 
     def apply(self, event: CacheEvent) -> Iterator[tuple[bool, int] | None]:
         if isinstance(event, BlockStored):
@@ -49,13 +49,13 @@ class CachedBlocks:
             for block in event.block_hashes:
                 yield from self._remove(block)
         elif isinstance(event, AllBlocksCleared):
-            self._names.clear()
-            self._counts.clear()
+            self.names.clear()
+            self.counts.clear()
             yield None
 
     def _store(self, event: BlockStored) -> Iterator[tuple[bool, int]]:
         parent = event.parent_block_hash
-        name = root_name(event.lora_name, None) if parent is None else self._names.get(parent)
+        name = root_name(event.lora_name, None) if parent is None else self.names.get(parent)
         if name is None or event.block_size <= 0:
             return
         self.block_tokens = event.block_size
@@ -70,23 +70,23 @@ class CachedBlocks:
             yield from self._count(block, name)
 
     def _count(self, block: BlockHash, name: int) -> Iterator[tuple[bool, int]]:
-        self._names[block] = name
-        count = self._counts.get(name, 0)
-        self._counts[name] = count + 1
+        self.names[block] = name
+        count = self.counts.get(name, 0)
+        self.counts[name] = count + 1
         if not count:
             yield True, name
-            if len(self._names) > MAX_BLOCKS:
-                yield from self._remove(next(iter(self._names)))
+            if len(self.names) > MAX_BLOCKS:
+                yield from self._remove(next(iter(self.names)))
 
     def _remove(self, block: BlockHash) -> Iterator[tuple[bool, int]]:
-        name = self._names.get(block)
+        name = self.names.get(block)
         if name is None:
             return
-        count = self._counts[name] - 1
+        count = self.counts[name] - 1
         if count:
-            self._counts[name] = count
+            self.counts[name] = count
         else:
-            del self._counts[name], self._names[block]
+            del self.counts[name], self.names[block]
             yield False, name
 
 

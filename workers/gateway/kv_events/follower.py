@@ -7,6 +7,7 @@ from workers.engines.vllm.cache_events import AllBlocksCleared, CacheEvent, Unre
 from workers.gateway.engines import Engine
 from workers.gateway.kv_events.cached import CachedBlocks
 from workers.gateway.kv_events.figures import KVEventFigures
+from workers.gateway.kv_events.memory import SAVE_EVERY_S, CacheMemory
 from workers.gateway.kv_events.order import Order, RestartedError
 from workers.gateway.kv_events.stream import EventStream, Message
 from workers.gateway.kv_events.translation import Translation
@@ -33,12 +34,15 @@ class EngineFollower:
         self,
         engine: Engine,
         stream: EventStream,
+        memory: CacheMemory,
         translation: Translation,
+        *,
         tell: Tell,
         figures: KVEventFigures,
         monotonic: Callable[[], float],
     ) -> None:
-        self.cached = CachedBlocks()
+        self._order, self.cached = memory.recall()
+        self._memory = memory
         self._engine = engine
         self._endpoint_id = engine.endpoint.endpoint_id
         self._stream = stream
@@ -46,8 +50,7 @@ class EngineFollower:
         self._tell = tell
         self._figures = figures
         self._monotonic = monotonic
-        self._order = Order()
-        self._asked_at = 0.0
+        self._asked_at = self._saved_at = monotonic()
         self._is_answered = False
         self._has_asked = False
         self._is_distrusted = False
@@ -81,6 +84,13 @@ class EngineFollower:
             for message in await self._stream.receive(RECEIVE_WITHIN_S):
                 self._take(message)
             await self._check()
+            await self._save()
+
+    async def _save(self) -> None:
+        now = self._monotonic()
+        if self._is_answered and now - self._saved_at > SAVE_EVERY_S:
+            self._saved_at = now
+            await self._memory.save(self._order, self.cached)
 
     def _take(self, message: Message) -> None:
         try:
@@ -127,7 +137,6 @@ class EngineFollower:
         if not self._order.is_complete or not self._translation.agree(self.cached.block_tokens):
             self._fall_back("partial")
         elif not self._is_told():
-            self._translation.expect_size(self._engine.block_tokens or 0)
             self._change(self._translation.begin(self._endpoint_id, self.cached))
             self._set_state("exact")
 

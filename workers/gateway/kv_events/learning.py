@@ -22,6 +22,9 @@ MAX_WAITING = 256
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 # An engine's front end is asked no more than so often.
 PAUSE_S = 0.02
+# The first prompt's own events tell the size of blocks.
+_SIZE_WITHIN_S = 2.0
+_LOOK_EACH_S = 0.05
 
 
 class Prompt(Struct, eq=False):
@@ -82,9 +85,9 @@ class Learner:
         await asyncio.sleep(PAUSE_S)
 
     async def _learn(self, prompt: Prompt) -> None:
-        if not is_translatable(prompt.body):
-            return
         translation, blocks = prompt.translation, prompt.blocks
+        if not is_translatable(prompt.body) or not await _is_size_known(translation):
+            return
         names = await name_text_blocks(
             prompt.pool, prompt.served_name, prompt.body, len(blocks), translation.block_tokens
         )
@@ -94,3 +97,11 @@ class Learner:
             self._tell(endpoint_id, changes)
         prompt.trust.expect(names[0], self._monotonic())
         self._figures.prompts["learned"] += 1
+
+
+async def _is_size_known(translation: Translation) -> bool:
+    for _ in range(round(_SIZE_WITHIN_S / _LOOK_EACH_S)):
+        if translation.block_tokens:
+            return True
+        await asyncio.sleep(_LOOK_EACH_S)
+    return False

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import zmq.asyncio
 from msgspec import Struct, field
@@ -13,6 +14,7 @@ from workers.gateway.engines import Engine
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.follower import EngineFollower
 from workers.gateway.kv_events.learning import Learner, Prompt
+from workers.gateway.kv_events.memory import CacheMemory
 from workers.gateway.kv_events.stream import EventStream
 from workers.gateway.kv_events.translation import Translation
 from workers.gateway.kv_events.trust import Trust
@@ -39,7 +41,9 @@ class Followed(Struct, eq=False):
 class CacheReader:
     """`saw` is on the request's path, everything else beside it."""
 
-    def __init__(self, driver: Driver, monotonic: Callable[[], float]) -> None:
+    def __init__(self, driver: Driver, monotonic: Callable[[], float], directory: Path | None) -> None:
+        """In `directory` it keeps what it knows of caches, for when it starts again."""
+        self._directory = directory
         self.figures = KVEventFigures()
         self._driver = driver
         self._monotonic = monotonic
@@ -55,7 +59,7 @@ class CacheReader:
             return None
         known = followed.translation.known(blocks)
         pool = self._any_pool(version.version_id)
-        if pool is not None and request.path in _PATHS and followed.translation.block_tokens:
+        if pool is not None and request.path in _PATHS:
             is_new = known < len(blocks) and len(request.body) <= _MAX_BODY_BYTES
             body = request.body if is_new else b""
             self._learner.add(Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body))
@@ -78,6 +82,7 @@ class CacheReader:
             followed = self._versions.setdefault(engine.endpoint.version_id, Followed(followers={}, tasks={}))
             if key not in followed.followers:
                 self._follow(followed, key, engine)
+            followed.translation.expect_size(engine.block_tokens or 0)
         self._versions = {name: followed for name, followed in self._versions.items() if followed.followers}
         self._check_trust()
         self.figures.endpoints.clear()
@@ -107,10 +112,11 @@ class CacheReader:
         follower = EngineFollower(
             engine,
             EventStream(self._context, events),
+            CacheMemory(self._directory, engine.endpoint.endpoint_id),
             followed.translation,
-            self._driver.cache_changed,
-            self.figures,
-            self._monotonic,
+            tell=self._driver.cache_changed,
+            figures=self.figures,
+            monotonic=self._monotonic,
         )
         followed.followers[key] = follower
         followed.tasks[key] = asyncio.create_task(follower.run())

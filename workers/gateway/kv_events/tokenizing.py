@@ -42,7 +42,7 @@ async def name_text_blocks(pool: EnginePool, served_name: str, body: bytes, coun
     found = peek(body)
     text = b"".join(prompt_text(found))
     ends = [(index + 1) * BLOCK_BYTES for index in range(count)]
-    tokens, places = await _tokens_and_places(pool, served_name, body, found, text, ends)
+    tokens, places = await _tokens_and_places(pool, served_name, body, found, text=text, ends=ends)
     salt = found.cache_salt
     names = list(name_blocks(root_name(None, [salt] if salt else None), tokens, block_tokens))
     # A block of text shorter than one of tokens stands for the first of those.
@@ -57,7 +57,7 @@ def is_translatable(body: bytes) -> bool:
 
 
 async def _tokens_and_places(
-    pool: EnginePool, served_name: str, body: bytes, found: Peek, text: bytes, ends: Sequence[int]
+    pool: EnginePool, served_name: str, body: bytes, found: Peek, *, text: bytes, ends: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     if found.prompt and bytes(found.prompt).lstrip().startswith(b"["):
         return _decode_ids(found.prompt), align_ids(text, ends)

@@ -14,7 +14,7 @@ MAX_TEXT_BLOCKS = 50_000
 
 
 class TextBlock(Struct, frozen=True):
-    """`name` is that of the block of tokens that it ends in, which stands for all before it: engines drop ends first."""
+    """`name` is of the block of tokens that it ends in, which stands for those before it: engines drop ends first."""
 
     name: int
     parent: int | None

@@ -1,7 +1,9 @@
 """Whether the tokens that an engine names for a prompt are those that it then runs on."""
 
 from collections import deque
-from collections.abc import Container
+from collections.abc import Sequence
+
+from workers.gateway.kv_events.cached import CachedBlocks
 
 # A prompt is in some cache by then, or was refused or cancelled.
 PROOF_AFTER_S = 10.0
@@ -25,7 +27,7 @@ class Trust:
         """The prompt's first block should be cached soon."""
         self._pending.append((now, name))
 
-    def check(self, caches: list[Container[int]], now: float) -> None:
+    def check(self, caches: Sequence[CachedBlocks | set[int]], now: float) -> None:
         still: deque[tuple[float, int]] = deque(maxlen=MAX_PENDING)
         for expected_at, name in self._pending:
             if any(name in cached for cached in caches):

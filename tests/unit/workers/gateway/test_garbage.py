@@ -1,4 +1,4 @@
-"""What a request leaves behind is freed at once: nothing of it waits for the collector, which would cost every request."""
+"""What a request leaves behind is freed at once: nothing of it waits for the collector."""
 
 import gc
 from collections.abc import Iterator

@@ -4,7 +4,6 @@ from collections.abc import Sequence as Run
 from typing import Literal
 
 CacheNews = tuple[Literal["stored", "removed", "cleared"], bytes]
-CLEARED = "cleared"
 
 
 class KVBlocks:
@@ -96,7 +95,7 @@ class KVBlocks:
     def forget_idle(self) -> None:
         """All that is cached, where nothing is in use."""
         if self.news is not None and not self._shared:
-            self.news.append((CLEARED, b""))
+            self.news.append(("cleared", b""))
             self._idle.clear()
         for block in list(self._idle):
             self._evict(block)
