@@ -116,7 +116,13 @@ class Tally:
             return estimated_from_first(answer.usage, choices=choices, prompts=max(prompts, 1))
         return reported(answer.usage)
 
-    def of_silence(self, now: float) -> Used:
+    def so_far(self, stream: AnswerStream | None, now: float, *, was_asked: bool) -> Used:
+        """Of an answer that ends here."""
+        if stream is not None:
+            return self.of_stream(stream)
+        return self._of_silence(now) if was_asked else NOTHING
+
+    def _of_silence(self, now: float) -> Used:
         """Of an engine that was asked and has sent nothing that could be counted."""
         settlement = self.settlement
         if self._engine is None or settlement.is_stream:
