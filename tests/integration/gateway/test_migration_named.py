@@ -93,15 +93,13 @@ async def test_an_engine_whose_core_dies_says_so_and_the_client_does_not_hear_it
         assert shapes(broken) == shapes(unbroken)
 
 
-CHUNK = (
-    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"demo-chat","choices":[%b]%b}\n\n'
+ROLE = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"demo-chat","choices":[{"index":0,'
+    b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],'
+    b'"usage":{"prompt_tokens":9,"total_tokens":9,"completion_tokens":0}}\n\n'
 )
-USAGE = b',"usage":{"prompt_tokens":9,"total_tokens":10,"completion_tokens":%d}'
-ROLE = CHUNK % (
-    b'{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}',
-    USAGE % 0,
-)
-DEAD = b'data: {"error":{"message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}\n\ndata: [DONE]\n\n'
+DEAD = b'data: {"error":{"message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}\n\n'
+DEAD += b"data: [DONE]\n\n"
 NAMED_DEAD = b'event: error\ndata: {"type":"error","error":{"type":"internal_error","message":"EngineCore died"}}\n\n'
 
 
