@@ -45,6 +45,7 @@ _LEFT_OUT = frozenset(
         "gateway.exposition",
         "gateway.files",
         "gateway.forms",
+        "gateway.fullness",
         "gateway.handover",
         "gateway.limits.authority",
         "gateway.limits.figures",
