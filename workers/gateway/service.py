@@ -80,43 +80,16 @@ class GatewayService:
         self.metrics = RequestMetrics()
         self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
-        self._meter = Meter(
-            self._turn,
-            origin=origin,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            observers=(self.metrics.observe, *self._trace_observers(), *observers),
-            settled=self._limits.settled,
-        )
-        self._driver = Driver(
-            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
-            time.monotonic,
-            self._turn,
-            time.time,
-            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
-        )
+        self._meter = self._build_meter(origin, randomness, observers)
+        self._driver = self._build_driver(config)
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._caches = CacheReader(self._driver, time.monotonic, config.caches)
-        self._surface = Surface(
-            driver=self._driver,
-            meter=self._meter,
-            limits=self._limits,
-            journal=self._journal,
-            connections=self._connections,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            count_unrecorded=self.metrics.count_unrecorded,
-        )
-        self._prompts = self._surface.intake.prompts = PromptKeeper(config.prompts, self.boot_id)
+        self._prompts = PromptKeeper(config.prompts, self.boot_id)
+        self._surface = self._build_surface(randomness)
         self.metrics.limits = self._limits.figures
         self.metrics.kv_events = self._caches.figures
-        self._surface.intake.caches = self._caches
-        if self._tracing is not None:
-            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()
@@ -135,17 +108,33 @@ class GatewayService:
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
-        loop = asyncio.get_running_loop()
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        server = await self._listen(listening)
+        now_listens()
+        logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
+        recurring = self._start_recurring(limits_link)
+        await first_of(stop, succeeded)
+        server.close()
+        await self._leave(stop)
+        for task in recurring:
+            task.cancel()
+        await limits_link.close()
+        await self._close()
+
+    async def _listen(self, listening: socket.socket | None) -> asyncio.Server:
         open_sink = self._batches.open_sink if self._batches is not None else None
-        server = await loop.create_server(
+        return await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
-        now_listens()
-        logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
-        periodic = [
+
+    def _start_recurring(self, limits_link: AuthorityLink) -> list[asyncio.Task[None]]:
+        if self._batches is not None:
+            self._batches.start()
+        if self._tracing is not None:
+            self._tracing.exporter.start()
+        return [
             asyncio.create_task(repeat(WATCH_EVERY_S, self._watch_files)),
             asyncio.create_task(repeat(SCHEDULER_TICK_S, self._tick)),
             asyncio.create_task(repeat(1.0, self._each_second)),
@@ -154,14 +143,10 @@ class GatewayService:
             asyncio.create_task(self._caches.run()),
             asyncio.create_task(limits_link.run()),
         ]
-        if self._batches is not None:
-            self._batches.start()
-        if self._tracing is not None:
-            self._tracing.exporter.start()
-        await first_of(stop, succeeded)
+
+    async def _leave(self, stop: asyncio.Event) -> None:
         self._is_stopping = True
         self.report = self._build_report()
-        server.close()
         if self._batches is not None:
             self._batches.begin_stop()
         if not stop.is_set():
@@ -171,12 +156,11 @@ class GatewayService:
         await drain(self._surface, self._connections, self._limits, self._config.grace_s)
         if self._batches is not None:
             await self._batches.stop()
-        for task in periodic:
-            task.cancel()
+
+    async def _close(self) -> None:
         self._driver.close_connections()
         self._watcher.close()
         self._caches.close()
-        await limits_link.close()
         self._turn.end()
         self._each_second()
         self._write_prompts()
@@ -267,6 +251,48 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    # -- its parts
+
+    def _build_meter(
+        self, origin: Origin, randomness: random.Random, observers: Sequence[Callable[[UsageRecord], None]]
+    ) -> Meter:
+        return Meter(
+            self._turn,
+            origin=origin,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+            observers=(self.metrics.observe, *self._trace_observers(), *observers),
+            settled=self._limits.settled,
+        )
+
+    def _build_driver(self, config: GatewayConfig) -> Driver:
+        return Driver(
+            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
+            time.monotonic,
+            self._turn,
+            time.time,
+            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
+        )
+
+    def _build_surface(self, randomness: random.Random) -> Surface:
+        surface = Surface(
+            driver=self._driver,
+            meter=self._meter,
+            limits=self._limits,
+            journal=self._journal,
+            connections=self._connections,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+            count_unrecorded=self.metrics.count_unrecorded,
+        )
+        surface.intake.prompts = self._prompts
+        surface.intake.caches = self._caches
+        if self._tracing is not None:
+            surface.intake.tracer = self._tracing.tracer
+        return surface
 
     def _trace_observers(self) -> list[Callable[[UsageRecord], None]]:
         return [self._tracing.tracer.observe] if self._tracing is not None else []
