@@ -133,3 +133,7 @@ def find_successor(version_id: UUID) -> Deployment | None:
     """The deployment that ran this version last, and runs another now."""
     revision = Revision.objects.filter(version_id=version_id).select_related("deployment__version").order_by("-id")
     return next((row.deployment for row in revision if row.deployment.version_id != version_id), None)
+
+
+def list_all_events() -> QuerySet[ReplicaEvent]:
+    return ReplicaEvent.objects.select_related("replica__deployment")

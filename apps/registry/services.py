@@ -2,10 +2,11 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import ProtectedError, RestrictedError
 
 from apps.audit.services import record_change
 from apps.common.actors import Actor
-from apps.common.errors import InvalidInputError
+from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Engine, Model, ModelVersion
@@ -112,3 +113,44 @@ def change_engine(
     enqueue_on_commit("placement.reconcile")
     enqueue_on_commit("routing.publish")
     return version
+
+
+@transaction.atomic
+def describe_version(
+    *, actor: Actor, version: ModelVersion, licence: str, tags: list[str], now: datetime
+) -> ModelVersion:
+    """What is said about it and changes no engine."""
+    before = {"licence": version.licence, "tags": version.tags}
+    version.licence, version.tags = licence, tags
+    save_checked(version)
+    after = {"licence": licence, "tags": tags}
+    record_change(actor=actor, action="version.described", subject=version, now=now, before=before, after=after)
+    return version
+
+
+@transaction.atomic
+def delete_version(*, actor: Actor, version: ModelVersion, now: datetime) -> None:
+    """Only one that nothing has run: what was used and charged keeps its name."""
+    if version.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, version, "version.deleted", now)
+
+
+@transaction.atomic
+def delete_model(*, actor: Actor, model: Model, now: datetime) -> None:
+    if model.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, model, "model.deleted", now)
+
+
+def _delete(actor: Actor, row: Model | ModelVersion, action: str, now: datetime) -> None:
+    record_change(actor=actor, action=action, subject=row, now=now)
+    try:
+        row.delete()
+    except (ProtectedError, RestrictedError) as error:
+        users = sorted({each._meta.verbose_name for each in _users_of(error)})  # noqa: SLF001 - Django's documented API
+        raise ConflictError(f"it is used by: {', '.join(map(str, users))}") from error
+
+
+def _users_of(error: ProtectedError | RestrictedError) -> set[Any]:
+    return error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects

@@ -72,3 +72,48 @@ class PromptSerializer(serializers.Serializer[Any]):
     record_id = serializers.UUIDField()
     arrived_at = serializers.DateTimeField()
     body = serializers.CharField()
+
+
+class LiveAcceleratorSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    memory_total_bytes = serializers.IntegerField(allow_null=True)
+    memory_used_bytes = serializers.IntegerField(allow_null=True)
+    utilisation_ratio = serializers.FloatField(allow_null=True)
+    temperature_c = serializers.FloatField(allow_null=True)
+    power_w = serializers.FloatField(allow_null=True)
+
+
+class LiveReplicaSerializer(serializers.Serializer[Any]):
+    replica_id = serializers.CharField()
+    state = serializers.CharField()
+    restarts = serializers.IntegerField()
+    running_requests = serializers.IntegerField(allow_null=True)
+    waiting_requests = serializers.IntegerField(allow_null=True)
+    kv_used_ratio = serializers.FloatField(allow_null=True)
+    memory_bytes = serializers.IntegerField(allow_null=True)
+
+
+class LiveNodeSerializer(serializers.Serializer[Any]):
+    node_id = serializers.CharField()
+    node_name = serializers.CharField()
+    age_s = serializers.FloatField(help_text="since it was said")
+    running_requests = serializers.IntegerField(allow_null=True)
+    queued_requests = serializers.IntegerField(allow_null=True)
+    requests_per_s = serializers.FloatField(allow_null=True)
+    output_tokens_per_s = serializers.FloatField(allow_null=True)
+    accelerators = LiveAcceleratorSerializer(many=True)
+    replicas = LiveReplicaSerializer(many=True)
+
+
+class LiveNodesSerializer(serializers.Serializer[Any]):
+    results = LiveNodeSerializer(many=True)
+
+
+class ReplicaLogSerializer(serializers.Serializer[Any]):
+    """`source` is live, event (its last failure) or none."""
+
+    replica_id = serializers.UUIDField()
+    source = serializers.ChoiceField(choices=["live", "event", "none"])
+    lines = serializers.ListField(child=serializers.CharField(allow_blank=True))

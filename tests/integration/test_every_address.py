@@ -72,7 +72,7 @@ def permission_of(pattern, method):
 
 
 def path_of(route, pattern, yard):
-    path = "/" + route.replace("^api/.*$", "api/no/such/path/")
+    path = "/" + route.replace("^api/", "api/no/such/path/")
     for name, converter in pattern.pattern.converters.items():
         shown = next(part for part in path.split("/") if part.endswith(f":{name}>"))
         path = path.replace(shown, part_of(name, converter, yard))

@@ -74,12 +74,14 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
     `cache_state` says how its KV events are followed, "" that there are none or that there is no choice: exact,
     connecting, partial (it had cached something before), silent, unreadable or distrusted. All but exact: the prefix
     index knows what we sent there and no more.
+    `silent_s` is how long ago a token came or a counter of it grew, None while it has nothing to do.
     """
 
     endpoint_id: str
     version_id: str
     state: str
     running: int = 0
+    silent_s: float | None = None
     cost_profile: str = ""
     prefill_tokens_per_s: float | None = None
     prefill_error: float | None = None

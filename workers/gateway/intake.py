@@ -18,7 +18,8 @@ from workers.gateway.body_limits import check_body
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.errors import GatewayError
-from workers.gateway.exchange import Exchange, Facilities
+from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.introduction import Introduction

@@ -4,7 +4,6 @@
 one request newer than the next, which a scrape cannot tell.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from workers.contracts.usage import UsageRecord
@@ -48,7 +47,12 @@ class Histogram:
         return summed
 
     def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        slot = 0
+        for bound in self.bounds:
+            if value <= bound:
+                break
+            slot += 1
+        self.counts[slot] += 1
         self.total += value
 
 

@@ -24,24 +24,33 @@ class Trail:
     Of each choice only a draft is kept: few are ever asked for.
     """
 
-    __slots__ = ("drafts", "is_over", "label", "request", "service_class", "steps", "tenant_id")
+    __slots__ = ("_course", "drafts", "is_over", "label", "request", "service_class", "tenant_id")
 
-    def __init__(self, label: str, tenant_id: str, service_class: str, request: Request, steps: list[Step]) -> None:
+    def __init__(self, label: str, tenant_id: str, service_class: str, request: Request, began_at: float) -> None:
         self.label = label
         self.tenant_id = tenant_id
         self.service_class = service_class
         self.request = request
-        self.steps = steps
+        # What, when and the detail of each step, one after the other: a tuple for each would cost more than it is read.
+        self._course: list[str | float] = ["arrived", began_at, ""]
         self.drafts: list[Draft] = []
         self.is_over = False
 
     @property
     def is_plain(self) -> bool:
-        return len(self.steps) <= PLAIN_STEPS and self.steps[-1][0] == "completed"
+        return len(self._course) <= 3 * PLAIN_STEPS and self._course[-3] == "completed"
+
+    @property
+    def steps(self) -> list[Step]:
+        course = list(self._course)
+        return [(str(course[at]), float(course[at + 1]), str(course[at + 2])) for at in range(0, len(course), 3)]
 
     def add(self, what: str, at: float, detail: str = "") -> None:
-        if len(self.steps) < MAX_STEPS:
-            self.steps.append((what, at, detail))
+        course = self._course
+        if len(course) < 3 * MAX_STEPS:
+            course.append(what)
+            course.append(at)
+            course.append(detail)
 
     def decide(self, draft: Draft) -> None:
         if len(self.drafts) < MAX_DECISIONS:

@@ -31,8 +31,9 @@ class Ticket:
     `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
     endpoint that suits it best; `density` is its weight over its cost.
 
-    `start_by` is the latest start of its prefill; `finish_by` the same as the plan needs it, for a fleet that works on
-    many requests at once; `give_up_at` when late work is refused. Without `has_limit` the first only orders.
+    `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
+    needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
+    `has_limit` they only order.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer.
     """
 
@@ -43,6 +44,7 @@ class Ticket:
     prefill_s: float = 0.0
     kv_s: float = 0.0
     density: float = _NEVER
+    first_token_by: float = _NEVER
     start_by: float = _NEVER
     finish_by: float = _NEVER
     give_up_at: float = _NEVER

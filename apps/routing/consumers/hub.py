@@ -20,7 +20,7 @@ from apps.routing.consumers.session import Newest
 from apps.routing.consumers.usage_inbox import UsageInbox
 from apps.routing.consumers.writes import store_usage
 from apps.routing.selectors.status import get_newest_envelope
-from apps.telemetry.policies import NodeFrame, overview_of, rates_between
+from apps.telemetry.policies import NodeFrame, overview_of, rates_between, with_tails
 from apps.telemetry.services.frames import store_frames
 from workers.contracts.telemetry import NodeTelemetry
 
@@ -80,7 +80,9 @@ class LinkHub:
             self._desired.pop(link.node_id, None)
 
     def telemetry_came(self, node_id: UUID, telemetry: NodeTelemetry, received_at: float) -> None:
-        rates = rates_between(self._frames.get(node_id), telemetry, received_at)
+        previous = self._frames.get(node_id)
+        telemetry = with_tails(telemetry, previous)
+        rates = rates_between(previous, telemetry, received_at)
         frame = NodeFrame(received_at=received_at, telemetry=telemetry, rates=rates)
         self._frames[node_id] = self._unsent[node_id] = frame
 

@@ -12,9 +12,9 @@ from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import APIKey, KeyKind, Membership, Tenant
 from apps.tenants.policies import LEVELS
-from apps.tenants.services.keys import PUBLISH, revoke_key
+from apps.tenants.services.keys import revoke_key
 from apps.tenants.services.locking import lock_tenant
-from apps.tenants.services.people import note_access_changed
+from apps.tenants.services.people import PUBLISH, note_access_changed
 from apps.tenants.services.service_accounts import remove_service_account
 
 # Bills name keys, and a re-rating needs what was agreed.
@@ -42,7 +42,7 @@ def remove_tenant(*, actor: Actor, tenant: Tenant, now: datetime) -> None:
     locked = lock_tenant(tenant.pk)
     if reasons := reasons_against_removal(locked, now):
         raise ConflictError("; ".join(reasons))
-    for key in APIKey.objects.usable(now).filter(tenant=locked):
+    for key in APIKey.objects.filter(tenant=locked, revoked_at=None):
         revoke_key(actor=actor, key=key, now=now)
     for member in Membership.objects.filter(tenant=locked).select_related("user"):
         _let_go(actor, member, now)

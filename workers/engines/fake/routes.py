@@ -47,6 +47,7 @@ class Routes:
         self._new_id = new_id
         self._created_at = int(created_at)
         self._table = self._common() | (self._embed() if engine.served.task == "embed" else self._generate())
+        self._table |= self._sleep() if engine.options.can_sleep else {}
 
     def __call__(self, exchange: Exchange) -> None:
         methods = self._table.get(exchange.request.path)
@@ -85,6 +86,15 @@ class Routes:
             "/v1/responses": {"POST": self._response},
             "/v1/messages": {"POST": self._message},
             "/v1/messages/count_tokens": {"POST": self._count_message_tokens},
+        }
+
+    def _sleep(self) -> dict[str, dict[str, Route]]:
+        return {
+            "/sleep": {"POST": lambda exchange: self._lie_down(exchange, is_asleep=True)},
+            "/wake_up": {"POST": lambda exchange: self._lie_down(exchange, is_asleep=False)},
+            "/is_sleeping": {
+                "GET": lambda exchange: exchange.answer(200, shapes.encode({"is_sleeping": self._engine.is_asleep}))
+            },
         }
 
     def _embed(self) -> dict[str, dict[str, Route]]:
@@ -188,6 +198,10 @@ class Routes:
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
         self._engine.forget_cache()
         exchange.answer(200, b'{"success":true}')
+
+    def _lie_down(self, exchange: Exchange, *, is_asleep: bool) -> None:
+        self._engine.lie_down(is_asleep=is_asleep)
+        exchange.answer(200, b"")
 
     # ours
 

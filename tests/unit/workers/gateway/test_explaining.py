@@ -18,7 +18,10 @@ def trail(label="r", *steps, tenant="t", account="t", **request):
     asked = Request(
         request_id=1, version_id="v", tenant_id=account, rank=1, max_queued_of_tenant=9, arrived_at=100.0, **request
     )
-    return Trail(label, tenant, "gold", asked, [("arrived", 100.0, ""), *steps])
+    made = Trail(label, tenant, "gold", asked, 100.0)
+    for step in steps:
+        made.add(*step)
+    return made
 
 
 def straight(label):
@@ -52,7 +55,6 @@ def test_each_endpoint_has_its_score_or_its_reason():
             bid_price=0.0,
             endpoint_id="b",
             considered=[("a", None, 0.0, 0, "hot"), ("b", 0.25, 0.2, 64, "")],
-            attempts=1,
         )
     )
     [choice] = EXPLAINER.explain(asked).choices
