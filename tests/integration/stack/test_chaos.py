@@ -110,14 +110,15 @@ def counted_through_chaos(stack):
 
 def wait_for_records(stack, told, timeout_s=120):
     """Until all that was answered is stored, and what is stored stays the same."""
-    wanted = {one.request_id for one in told if one.status is not None}
+    answered = [one for one in told if one.status is not None]
     deadline, before = time.monotonic() + timeout_s, None
     while True:
         found = stored(stack)
-        is_whole = wanted <= {record[0] for record in found["records"]} and not found["missing"]
-        if is_whole and found == before:
+        known = {record[0] for record in found["records"]}
+        lost = [one for one in answered if one.request_id not in known]
+        if not lost and not found["missing"] and found == before:
             return found
-        assert time.monotonic() < deadline, (wanted - {record[0] for record in found["records"]}, found["missing"])
+        assert time.monotonic() < deadline, (lost, found["missing"])
         before = found
         time.sleep(1)
 
