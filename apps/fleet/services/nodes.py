@@ -138,20 +138,30 @@ def record_hello(
     enqueue_on_commit(RECONCILE)
 
 
-def record_seen(*, node_id: UUID, now: datetime) -> None:
-    Node.objects.filter(pk=node_id).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> None:
+    Node.objects.filter(pk__in=node_ids).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
 
 
 @transaction.atomic
 def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) -> None:
-    """Rows for what is there now; those that are gone go."""
-    present = []
-    for report in reports:
-        key = report.key[:80] or f"{report.kind[:10]}{report.index}"
-        row, _ = Accelerator.objects.update_or_create(node_id=node_id, key=key, defaults=_facts_of(report))
-        present.append(row.pk)
-    Accelerator.objects.filter(node_id=node_id).exclude(pk__in=present).delete()
+    """Rows for what is there now; those that are gone go. What has not changed is not written."""
+    known = {row.key: row for row in Accelerator.objects.select_for_update().filter(node_id=node_id)}
+    facts = {report.key[:80] or f"{report.kind[:10]}{report.index}": _facts_of(report) for report in reports}
+    new = [Accelerator(node_id=node_id, key=key, **values) for key, values in facts.items() if key not in known]
+    Accelerator.objects.bulk_create(new)
+    for key in facts.keys() & known.keys():
+        _update_accelerator(known[key], facts[key])
+    if gone := known.keys() - facts.keys():
+        Accelerator.objects.filter(node_id=node_id, key__in=gone).delete()
     enqueue_on_commit(RECONCILE)
+
+
+def _update_accelerator(row: Accelerator, facts: dict[str, Any]) -> None:
+    changed = [name for name, value in facts.items() if getattr(row, name) != value]
+    for name in changed:
+        setattr(row, name, facts[name])
+    if changed:
+        row.save(update_fields=changed)
 
 
 def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
