@@ -11,7 +11,7 @@ from apps.common.actors import SYSTEM, Actor
 from apps.common.credentials import AGENT_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
-from apps.common.tasks_by_name import enqueue_on_commit
+from apps.common.tasks_by_name import enqueue_on_commit, enqueue_soon_on_commit
 from apps.fleet.models import Accelerator, Node, NodeState
 from apps.fleet.policies.gpus import model_of
 from apps.fleet.policies.labels import label_problem
@@ -135,7 +135,7 @@ def record_hello(
     node.gateway_url = gateway_url[:200] or node.gateway_url
     node.state, node.last_seen_at, node.is_lost = NodeState.ONLINE, now, False
     node.save()
-    enqueue_on_commit(RECONCILE)
+    enqueue_soon_on_commit(RECONCILE)
 
 
 def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> None:
@@ -153,7 +153,7 @@ def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) 
         _update_accelerator(known[key], facts[key])
     if gone := known.keys() - facts.keys():
         Accelerator.objects.filter(node_id=node_id, key__in=gone).delete()
-    enqueue_on_commit(RECONCILE)
+    enqueue_soon_on_commit(RECONCILE)
 
 
 def _update_accelerator(row: Accelerator, facts: dict[str, Any]) -> None:
