@@ -26,7 +26,8 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Voice(Protocol):
-    spoken: Spoken
+    @property
+    def spoken(self) -> Spoken: ...
 
     def say(self, text: str) -> bytes:
         """The events that bring more of the text."""
