@@ -5,7 +5,8 @@ from msgspec import Struct
 from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.usage import Outcome
 from workers.gateway.errors import GatewayError
-from workers.gateway.exchange import Exchange, Facilities
+from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
 from workers.gateway.heads import Headers
 from workers.gateway.limits.rulebook import Demand
 from workers.gateway.paths import EnginePath
