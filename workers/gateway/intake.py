@@ -108,14 +108,13 @@ class Intake:
         facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
 
     def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
-        tenant, key = introduction.grant.tenant, introduction.grant.key
         return Settlement(
             request_id=introduction.given_id or self._random_bits(128).to_bytes(16, "big").hex(),
             arrived_at=request.arrived_at,
-            tenant_id=tenant.tenant_id,
-            key_id=key.key_id,
-            user_id=key.user_id,
-            service_class=tenant.service_class,
+            tenant_id=introduction.tenant_id,
+            key_id=introduction.key_id,
+            user_id=introduction.user_id,
+            service_class=introduction.service_class,
             path=introduction.path_text,
         )
 
@@ -153,7 +152,7 @@ class Intake:
             raise self.stop_reason
         if not self.facilities.journal.has_room():
             raise errors.spool_unavailable()
-        if not self._connections.may_ask(client, introduction.grant.key.key_id):
+        if not self._connections.may_ask(client, introduction.key_id):
             raise errors.too_many_connections()
         if introduction.is_scoped:
             require_scope(client, request, introduction.grant, introduction.directory, request.path)
@@ -218,7 +217,7 @@ class Intake:
         if not directory.may_use(introduction.grant, model):
             raise errors.model_not_found(model)
         settlement.public_model = model
-        sticky = sticky_id(introduction.noted, found)
+        sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
         version = directory.choose_version(model, sticky, self.facilities.driver.serves)
         if version is None:
             raise errors.no_endpoint(None)
