@@ -46,6 +46,12 @@ class VersionsView(OperatorView):
         return Response(serializers.VersionSerializer(version).data, status=201)
 
 
+class AllVersionsView(OperatorView):
+    @extend_schema(operation_id="all_versions_list", responses=serializers.VersionSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_versions(), serializers.VersionSerializer)
+
+
 class VersionView(OperatorView):
     @extend_schema(responses=serializers.VersionSerializer)
     def get(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
