@@ -34,7 +34,7 @@ def _make_prices() -> None:
     from apps.usage.models import PriceEntry, UsageRecord  # noqa: PLC0415
 
     model, _ = Model.objects.get_or_create(name="benchmark", defaults={"task": "generate", "created_at": NOW})
-    since, facts = NOW - timedelta(days=60), {"model": model, "created_at": NOW}
+    since, facts = NOW - timedelta(days=60), {"model": model, "engine": "vllm", "created_at": NOW}
     for number, version_id in enumerate(UsageRecord.objects.values_list("version_id", flat=True).distinct(), 1):
         version, _ = ModelVersion.objects.get_or_create(pk=version_id, defaults=facts | {"label": f"v{number}"})
         amounts = {"input_pico_usd": 150_000 * number, "cached_input_pico_usd": 75_000, "output_pico_usd": 600_000}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Told:
-    """What became of one request. `usage` None: no answer ended; `pieces` of text had come by then, or a refusal's code."""
+    """What became of one request. `usage` None: no answer ended. `pieces` of text came, or a refusal's `code`."""
 
     request_id: str
     is_stream: bool
