@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.counting_client import CountingClient
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(560)]
 
 VICTIMS = (
     "valkey",
@@ -61,7 +61,7 @@ with every_tenant():
 @pytest.fixture(scope="module")
 def supervisor(stack):
     with stack.up() as running:
-        stack.wait_until_ready(running)
+        stack.wait_until_ready(running, timeout_s=200)
         yield running
 
 
