@@ -49,8 +49,8 @@ def _node(client: Client, row: dict[str, Any]) -> None:
         click.echo(f"  {text_of(name, is_cut=False)}  {gib(size) if isinstance(size, int) else ''}".rstrip())
     _heading("Accelerators")
     for each in row["accelerators"]:
-        facts = {name: each.get(name) for name in _ACCELERATOR}
-        facts |= {name: gib(facts[name]) for name in ("memory_total_bytes", "foreign_bytes")}
+        facts = {name: text_of(each.get(name)) for name in _ACCELERATOR}
+        facts |= {name: gib(each.get(name)) for name in ("memory_total_bytes", "foreign_bytes")}
         click.echo("  {key}: {name}, {memory_total_bytes} GiB, foreign {foreign_bytes} GiB, island {island}, "
                    "NUMA {numa} {problem}".format(**facts).rstrip())  # fmt: skip
     _heading("Replicas")

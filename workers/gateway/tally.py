@@ -31,7 +31,8 @@ class Tally:
         self.settlement = settlement
         self.used = NOTHING
         self.is_settled = False
-        settlement.is_metered = question.path.is_metered
+        if not question.path.is_metered:
+            settlement.is_metered = False
         settlement.prompt_bytes = question.prompt_bytes
         settlement.output_limit = question.output_limit
         meter.identify(settlement)
@@ -132,6 +133,8 @@ class Tally:
 
     def _learn_first_token(self, answer: Answer, now: float) -> None:
         """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
+        if answer.metrics is None and answer.timings is None:
+            return
         asked_at = self.settlement.dispatched_at
         if asked_at is not None and answer.ttft_ms is not None:
             first_token_at = asked_at + answer.ttft_ms / 1000
