@@ -192,6 +192,7 @@ class TokenForm(forms.Form):
 
 
 class UserForm(forms.Form):
+    email = forms.EmailField(required=False, help_text="Letters go there, and it signs in. Empty: neither.")
     is_platform_admin = forms.BooleanField(required=False, label="Platform admin")
     is_operator = forms.BooleanField(required=False, label="Operator")
     is_finance = forms.BooleanField(required=False, label="Finance")

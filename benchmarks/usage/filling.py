@@ -2,6 +2,7 @@
 
 import time
 from datetime import datetime, timedelta
+from typing import Any
 
 from benchmarks.usage.yard import NOW
 
@@ -49,7 +50,8 @@ FROM (
     SELECT *, least(floor(-ln(1 - f) * 8), 39)::int AS tenant, floor(g * 20)::int AS key, floor(c * 3)::int AS model,
         %(start)s::timestamptz + n * %(step)s::interval AS at
     FROM (
-        SELECT n, random() AS a, random() AS b, random() AS c, random() AS d, random() AS e, random() AS f, random() AS g
+        SELECT n, random() AS a, random() AS b, random() AS c, random() AS d, random() AS e,
+            random() AS f, random() AS g
         FROM generate_series(0, %(count)s - 1) AS n
     ) AS drawn
 ) AS placed
@@ -87,7 +89,7 @@ def _fill_day(start: datetime, offset: int, count: int, end_users: int) -> None:
 
     chosen = ", ".join(f"{expression} AS {name}" for name, expression in _COLUMNS.items())
     statement = (
-        f"WITH stored AS (INSERT INTO usage_record ({', '.join(_COLUMNS)}) SELECT {chosen} {_DRAWN} "  # noqa: S608 - constants
+        f"WITH stored AS (INSERT INTO usage_record ({', '.join(_COLUMNS)}) SELECT {chosen} {_DRAWN} "
         f"RETURNING {', '.join(READ)}), {added_to_rollups('stored', OF_RECORDS)} SELECT 1"
     )
     values = {"offset": offset, "count": count, "start": start, "step": timedelta(days=1) / count}
@@ -100,7 +102,7 @@ def fill_up_sums() -> None:
         _run(_EVERY_COMBINATION.format(table=table, dimensions=dimensions, table_slots=table_slots), {})
 
 
-def _run(statement: str, values: dict[str, object]) -> None:
+def _run(statement: str, values: dict[str, Any]) -> None:
     from django.db import connection, transaction  # noqa: PLC0415 - after Django is set up
 
     with transaction.atomic(), connection.cursor() as cursor:

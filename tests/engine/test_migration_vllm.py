@@ -4,13 +4,10 @@ import asyncio
 
 import pytest
 
-from tests.engine.test_gateway_vllm import engine_port
 from tests.integration.gateway.test_migration_named import named_events
 from tests.integration.gateway.test_migration_named import text_of as named_text_of
 from tests.support.cutting import EVENTS_BEFORE_THE_CUT, cutting_proxy
 from tests.support.gateways import chat_body, message_body, response_body, running_gateway, snapshot_for
-
-__all__ = ["engine_port"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -20,9 +17,9 @@ def text_of(answer):
     return "".join(choice.get("text") or choice.get("delta", {}).get("content") or "" for choice in choices)
 
 
-async def one_whole_and_one_cut(engine_port, tmp_path, path, body):
-    async with cutting_proxy(engine_port) as cut_port:
-        snapshot = snapshot_for(("demo-chat", 100, [engine_port, cut_port]))
+async def one_whole_and_one_cut(vllm_port, tmp_path, path, body):
+    async with cutting_proxy(vllm_port) as cut_port:
+        snapshot = snapshot_for(("demo-chat", 100, [vllm_port, cut_port]))
         async with running_gateway(tmp_path, snapshot) as gateway:
             answers = await asyncio.gather(*[gateway.call("POST", path, body) for _ in range(2)])
             records = await gateway.wait_for_records(2)
@@ -37,14 +34,14 @@ async def one_whole_and_one_cut(engine_port, tmp_path, path, body):
         ("/v1/completions", {"model": "demo-chat", "prompt": "The river"}),
     ],
 )
-async def test_a_greedy_answer_goes_on_word_for_word(engine_port, tmp_path, path, body):
+async def test_a_greedy_answer_goes_on_word_for_word(vllm_port, tmp_path, path, body):
     body = body | {
         "temperature": 0,
         "max_tokens": 40,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    answers, records = await one_whole_and_one_cut(engine_port, tmp_path, path, body)
+    answers, records = await one_whole_and_one_cut(vllm_port, tmp_path, path, body)
     assert text_of(answers[0]) == text_of(answers[1])
     [output_tokens] = {record.output_tokens for record in records}
     told = {event["usage"]["completion_tokens"] for answer in answers for event in answer.events()[-2:-1]}
@@ -63,9 +60,9 @@ QUESTION = "Tell me about rivers in three sentences."
         ("/v1/responses", response_body(QUESTION, max_output_tokens=40, instructions="Be clear.")),
     ],
 )
-async def test_so_do_messages_and_responses(engine_port, tmp_path, path, body):
+async def test_so_do_messages_and_responses(vllm_port, tmp_path, path, body):
     body = body | {"temperature": 0, "stream": True}
-    answers, records = await one_whole_and_one_cut(engine_port, tmp_path, path, body)
+    answers, records = await one_whole_and_one_cut(vllm_port, tmp_path, path, body)
     assert named_text_of(answers[0]) == named_text_of(answers[1])
     assert len({(record.input_tokens, record.output_tokens) for record in records}) == 1
     one, other = [[name for name, _ in named_events(answer)] for answer in answers]

@@ -14,6 +14,7 @@ from workers.agent import lease
 from workers.agent.accelerators import Accelerators
 from workers.agent.care import EngineCare
 from workers.agent.fetches import Fetches
+from workers.agent.gateway_keeper import GatewayKeeper
 from workers.agent.lease import Sightings
 from workers.agent.link import Link
 from workers.agent.machine import open_gpus
@@ -71,6 +72,7 @@ class Agent:
         self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
         self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
         self._nudge = asyncio.Event()
+        self._gateway = self._make_gateway_keeper(environ)
         self._care = EngineCare(
             self._files,
             self._processes,
@@ -81,9 +83,22 @@ class Agent:
             nudge=self.nudge,
         )
 
+    def _make_gateway_keeper(self, environ: Mapping[str, str]) -> GatewayKeeper | None:
+        place = self._settings.gateway
+        if place is None:
+            return None
+        return GatewayKeeper(
+            self._settings.node_directory,
+            self._settings.node_id,
+            place,
+            environ,
+            has_reported=lambda: self._files.read_gateway_report(time.time()) is not None,
+        )
+
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then engines serve on, unless the settings say otherwise."""
         loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
+        loops += [self._keep_gateway_for_ever(self._gateway)] if self._gateway else []
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
         tasks.append(asyncio.create_task(self._shipper.run(self._gateway_boot_id)))
         tasks.append(asyncio.create_task(self._prompt_shipper.run()))
@@ -97,6 +112,8 @@ class Agent:
             await self._care.close()
             if self._settings.stops_engines:
                 await self._care.stop_all()
+                if self._gateway:
+                    await self._gateway.stop()
             self._accelerators.close()
 
     def nudge(self) -> None:
@@ -168,6 +185,14 @@ class Agent:
                 self._seen = Sightings(heard_at=now)
             elif desired and lease.should_ask_peers(desired, self._seen, now) and await any_answers(desired.peers):
                 self._seen = structs.replace(self._seen, peer_at=boot_clock())
+            await asyncio.sleep(self._timers.turn_s)
+
+    async def _keep_gateway_for_ever(self, gateway: GatewayKeeper) -> None:
+        while True:
+            try:
+                gateway.turn(boot_clock())
+            except OSError:
+                log.exception("the gateway was not looked after; the next time is in %s s", self._timers.turn_s)
             await asyncio.sleep(self._timers.turn_s)
 
     def _gateway_boot_id(self) -> str | None:

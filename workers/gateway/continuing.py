@@ -186,6 +186,8 @@ def _after_prefill(fields: dict[str, Any], messages: list[Raw], text: bytes) -> 
 class ContinuedStream:
     """The events of the second engine, as if the first had gone on sending. Seldom used, so each event is decoded."""
 
+    last_data = b""  # events have no numbers here
+
     def __init__(self, inner: AnswerStream, continuation: Continuation) -> None:
         self._inner = inner
         self._before = continuation

@@ -222,6 +222,7 @@ def continue_named(question: Question, stream: AnswerStream) -> NamedContinuatio
 def _voice_of(spoken: Spoken, question: Question) -> Voice:
     if isinstance(spoken, SpokenResponse):
         return ResponseVoice(spoken, question.public_model)
+    assert isinstance(spoken, SpokenMessage), "there are two kinds"  # noqa: S101 - an invariant
     return MessageVoice(spoken)
 
 

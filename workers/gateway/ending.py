@@ -27,7 +27,7 @@ How = Literal["finished", "failed", "withdrawn"]
 
 
 class Ending:
-    """One of its methods is called, once."""
+    """What an exchange is of, and how it ends: one of these methods is called, once."""
 
     __slots__ = ("_answer", "_monotonic", "_place", "_question", "_tally")
 

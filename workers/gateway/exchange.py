@@ -6,9 +6,7 @@ waiting ──dispatched──▶ asking ──head──▶ answering ──end
    └──────────────refused, client left, engine died──────▶ settled
 """
 
-from collections.abc import Callable
-
-from workers.contracts.settlement import NOTHING, Settlement, Used
+from workers.contracts.settlement import Settlement, Used
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
@@ -19,13 +17,11 @@ from workers.gateway.batching import Batch, Share
 from workers.gateway.continuing import Continuation, continue_from
 from workers.gateway.continuing_named import NamedContinuation, continue_named
 from workers.gateway.counting import CountedAttempt
-from workers.gateway.driver import Driver
 from workers.gateway.ending import Ending, How
 from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
+from workers.gateway.facilities import Facilities
 from workers.gateway.heads import AnswerHead, Headers
-from workers.gateway.journal import Journal
-from workers.gateway.metering import Meter
 from workers.gateway.place import Place
 from workers.gateway.reading import open_stream
 from workers.gateway.server import ClientConnection
@@ -37,37 +33,19 @@ from workers.scheduling.interface import Cancel, Reject
 AnyContinuation = Continuation | NamedContinuation
 
 
-class Facilities:
-    """What the exchanges of a gateway share; `exchanges` are those that have begun and not ended."""
-
-    __slots__ = ("driver", "exchanges", "journal", "meter", "monotonic")
-
-    def __init__(self, driver: Driver, meter: Meter, journal: Journal, monotonic: Callable[[], float]) -> None:
-        self.driver = driver
-        self.meter = meter
-        self.journal = journal
-        self.monotonic = monotonic
-        self.exchanges: set[Exchange] = set()
-
-
-class Exchange:
-    """Owns the answer to one client request; every path through it leads to its `Ending`, once."""
+class Exchange(Ending):
+    """Owns the answer to one client request; every path through it leads to one of its endings, once."""
 
     __slots__ = (
-        "_answer",
         "_attempt",
         "_awaits_first_token",
         "_client",
         "_continuation",
-        "_ending",
         "_facilities",
         "_head",
         "_pieces",
-        "_place",
-        "_question",
         "_refusals",
         "_stream",
-        "_tally",
         "last_progress_at",
     )
 
@@ -81,11 +59,13 @@ class Exchange:
     ) -> None:
         self._facilities = facilities
         self._client = client
-        self._answer = ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers)
-        self._question = question
-        self._tally = Tally(facilities.meter, facilities.journal, question, settlement)
-        self._place = Place(facilities.driver)
-        self._ending = Ending(question, self._answer, self._tally, self._place, facilities.monotonic)
+        super().__init__(
+            question,
+            ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers),
+            Tally(facilities.meter, facilities.journal, question, settlement),
+            Place(facilities.driver),
+            facilities.monotonic,
+        )
         self._attempt: Attempt | CountedAttempt | Share | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
@@ -93,7 +73,7 @@ class Exchange:
         self._pieces: list[bytes] = []
         self._refusals: list[tuple[AnswerHead, bytes]] = []
         self._awaits_first_token = True
-        self.last_progress_at = facilities.monotonic()
+        self.last_progress_at = self._monotonic()
 
     def note_arrival(self) -> None:
         """For one that may have to wait before it begins."""
@@ -127,7 +107,7 @@ class Exchange:
     # -- from the scheduler's driver
 
     def dispatched(self, engine: Engine, batch: Batch | None = None) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         if self._question.alternatives and engine.endpoint.version_id != self._tally.settlement.version_id:
             self._answer.add_header(*self._question.degrade(engine.endpoint.version_id, self._tally.settlement))
         self._tally.dispatched(engine, self.last_progress_at)
@@ -171,7 +151,7 @@ class Exchange:
             self._attempt.pause()
 
     def client_resumed(self) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         if self._attempt is not None:
             self._attempt.resume()
 
@@ -187,7 +167,7 @@ class Exchange:
     # -- from the engine's connection
 
     def answer_began(self, head: AnswerHead) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         self._head = head
         if self._continuation is not None:
             self._continue_with(head, self._continuation)
@@ -197,7 +177,7 @@ class Exchange:
             self._stream = open_stream(self._question, self._attempt.engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         stream = self._stream
         if stream is None:
             self._pieces += pieces
@@ -253,7 +233,7 @@ class Exchange:
 
     def _try_again(self, retry_after_s: float | None = None) -> None:
         """Nothing has gone out: another engine may answer in place of this one."""
-        self._tally.attempt_failed(self._used_so_far(), self._facilities.monotonic())
+        self._tally.attempt_failed(self._used_so_far(), self._monotonic())
         self._forget_attempt()
         self._stream = None
         self._place.wait_again(retry_after_s=retry_after_s)
@@ -275,6 +255,10 @@ class Exchange:
 
     def _engine_reported_failure(self, stream: AnswerStream) -> None:
         """In the stream itself, as vLLM does when the core of it has died; the end of the stream may come or not."""
+        if self._answer.head is None and stream.text is not None and self._place.is_held:
+            self._abandon_attempt()
+            self._try_again()
+            return
         continuation = self._continuation_of(stream)
         if continuation is not None:
             self._abandon_attempt()
@@ -287,7 +271,7 @@ class Exchange:
             self._over().in_the_engines_place(stream, self._answer.head, continuation)
             return
         self._continuation = continuation
-        self._tally.attempt_broke_off(self._facilities.monotonic())
+        self._tally.attempt_broke_off(self._monotonic())
         self._forget_attempt()
         self._place.wait_again(continuation.generated_tokens, retry_after_s)
 
@@ -305,17 +289,22 @@ class Exchange:
     def _note_first_token(self, stream: AnswerStream) -> None:
         if self._awaits_first_token and stream.has_first_token:
             self._awaits_first_token = False
-            self._tally.first_token_came(self._facilities.monotonic())
+            self._tally.first_token_came(self._monotonic())
             self._place.first_token()
 
     def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part)
         self._note_first_token(stream)
-        if stream.has_error and (continuation := self._continuation_of(stream)) is not None:
+        if stream.has_error and stream.text is not None and self._place.is_held:
             if last:
                 self._answer.send_part(head, last)
-            self._go_on(stream, continuation)
-            return
+                last = b""
+            if self._answer.head is None:
+                self._try_again()
+                return
+            if (continuation := self._continuation_of(stream)) is not None:
+                self._go_on(stream, continuation)
+                return
         if self._attempt is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
         self._over().with_stream(stream, head, last + stream.finish())
@@ -328,12 +317,9 @@ class Exchange:
         """It ends now. Nothing in it refers to it any more, so that its memory is free at once."""
         self._facilities.exchanges.discard(self)
         self._attempt = None
-        return self._ending
+        return self
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""
-        if self._stream is not None:
-            return self._tally.of_stream(self._stream)
-        if self._attempt is None or not self._attempt.was_asked:
-            return NOTHING
-        return self._tally.of_silence(self._facilities.monotonic())
+        was_asked = self._attempt is not None and self._attempt.was_asked
+        return self._tally.so_far(self._stream, self._monotonic(), was_asked=was_asked)

@@ -70,8 +70,23 @@ def set_platform_roles(*, actor: Actor, user: User, now: datetime, **roles: bool
 
 
 @transaction.atomic
-def change_access(*, actor: Actor, user: User, now: datetime, is_active: bool | None = None, **roles: bool) -> User:
+def change_email(*, actor: Actor, user: User, email: str, now: datetime) -> User:
+    """An empty one leaves the account without an address: no letter reaches it, and it signs in by its name."""
+    before, user.email = {"email": user.email}, email
+    save_checked(user)
+    record_change(
+        actor=actor, action="user.email_changed", subject=user, now=now, before=before, after={"email": email}
+    )
+    return user
+
+
+@transaction.atomic
+def change_access(
+    *, actor: Actor, user: User, now: datetime, is_active: bool | None = None, email: str | None = None, **roles: bool
+) -> User:
     """What is left out stays. Who is disabled is signed out by the next request; tokens and API keys stop with it."""
+    if email is not None and email != user.email:
+        change_email(actor=actor, user=user, email=email, now=now)
     if is_active is not None and is_active != user.is_active:
         _set_active(actor, user, is_active=is_active, now=now)
     return set_platform_roles(actor=actor, user=user, now=now, **roles) if roles else user

@@ -10,7 +10,7 @@ reservations, other currencies) is null.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import localcontext
 from typing import Any, NamedTuple
 
@@ -162,12 +162,3 @@ def _common_to(charge: Charge) -> dict[str, Any]:
 
 def _instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def utc_days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The stretch, cut at UTC midnights."""
-    while start < end:
-        midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-        until = min(midnight, end)
-        yield start, until
-        start = until

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from apps.usage.models import PriceEntry
 from apps.usage.policies import focus
 from apps.usage.policies.pricing import pico_from_usd
+from apps.usage.policies.slots import utc_days
 from apps.usage.policies.tables import Table
 from apps.usage.selectors.prices import list_price_of
 from apps.usage.selectors.reports import COLUMN_OF, name_values
@@ -25,7 +26,7 @@ def focus_table(*, scope: UsageScope) -> Table:
 
 
 def _rows(scope: UsageScope) -> Iterator[Any]:
-    for start, end in focus.utc_days(scope.start, scope.end):
+    for start, end in utc_days(scope.start, scope.end):
         for charge in _charges_of(replace(scope, start=start, end=end)):
             yield from focus.rows_of(charge)
 

@@ -89,6 +89,17 @@ def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone
     return found
 
 
+def greatest_sums(*, scope: UsageScope, column: str, by: str, size: int) -> dict[Any, Sums]:
+    """Of the values of a column, those with the most of `by`, however many values there are. The greatest first."""
+    parts = _parts_of(scope, [column], may_use_days=True)
+    if len(parts) > 1 or parts[0].rows.model is UsageRecord:
+        found = {key[1]: sums for key, sums in sums_by(scope=scope, columns=[column], time=None, zone=_UTC).items()}
+        ordered = sorted(found, key=lambda value: (-found[value][by], str(value)))
+        return {value: found[value] for value in ordered[:size]}
+    rows = parts[0].rows.order_by().values(column).annotate(**_sums_over(parts[0].rows.model))
+    return {row[column]: _added(row) for row in rows.order_by(f"-sum_{by}", column)[:size]}
+
+
 def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, end: datetime) -> QuerySet[Any]:
     rows = rows.filter(**{f"{at}__gte": start, f"{at}__lt": end}, **scope.filters)
     return rows if scope.tenant_ids is None else rows.filter(tenant_id__in=scope.tenant_ids)
@@ -177,6 +188,12 @@ def _sums_over(model: type[Model]) -> dict[str, Any]:
 def _add(sums: Sums, row: dict[str, Any]) -> None:
     for name in SUMS:
         sums[name] += row[f"sum_{name}"] or 0
+
+
+def _added(row: dict[str, Any]) -> Sums:
+    sums = no_sums()
+    _add(sums, row)
+    return sums
 
 
 def no_sums() -> Sums:

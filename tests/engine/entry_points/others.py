@@ -58,7 +58,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "a system prompt in blocks": {"system": [{"type": "text", "text": "Be brief."}]},
     "content in blocks": {"messages": [{"role": "user", "content": [{"type": "text", "text": _QUESTION}]}]},
     "a stop": {"stop_sequences": ["e"]},
-    "sampling": {"temperature": 0.5, "top_p": 0.9, "top_k": 4, "seed": 3},
+    "sampling": {"temperature": 0, "top_p": 0.9, "top_k": 4},
     "a tool": {"tools": [_CLAUDES_TOOL], "max_tokens": 12},
     "a tool that must be called": {"tools": [_CLAUDES_TOOL], "tool_choice": {"type": "any"}, "max_tokens": 48},
     "this tool": {"tools": [_CLAUDES_TOOL], "tool_choice": {"type": "tool", "name": "get_weather"}, "max_tokens": 32},
@@ -107,9 +107,9 @@ COUNTING: dict[str, dict[str, dict[str, Any]]] = {
 
 
 def response_body(fields: dict[str, Any], *, stream: bool) -> dict[str, Any]:
-    asked = {"model": "demo-chat", "input": _QUESTION, "max_output_tokens": 8, "temperature": 0, "stream": stream}
+    asked = {"model": "demo-chat", "input": _QUESTION, "max_output_tokens": 4, "temperature": 0, "stream": stream}
     return asked | fields
 
 
 def message_body(fields: dict[str, Any], *, stream: bool) -> dict[str, Any]:
-    return {"model": "demo-chat", "messages": [_USER], "max_tokens": 8, "temperature": 0, "stream": stream} | fields
+    return {"model": "demo-chat", "messages": [_USER], "max_tokens": 4, "temperature": 0, "stream": stream} | fields

@@ -26,7 +26,8 @@ class End(msgspec.Struct, frozen=True):
 
 
 class Voice(Protocol):
-    spoken: Spoken
+    @property
+    def spoken(self) -> Spoken: ...
 
     def say(self, text: str) -> bytes:
         """The events that bring more of the text."""
@@ -93,8 +94,8 @@ class ResponseVoice:
         self._item_id = item.get("id") or str(self._response.get("id", "")).replace("resp_", "msg_", 1)
 
     def say(self, text: str) -> bytes:
-        place = {"content_index": 0, "delta": text, "item_id": self._item_id, "logprobs": [], "output_index": 0}
-        return self._opened() + self._event("response.output_text.delta", place)
+        place: dict[str, Any] = {"content_index": 0, "delta": text, "item_id": self._item_id}
+        return self._opened() + self._event("response.output_text.delta", place | {"logprobs": [], "output_index": 0})
 
     def close(self, end: End) -> bytes:
         opened = self._opened()
