@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 _SECRET = re.compile(
     r"""(?P<head>
-        \bty[saip]?-[A-Za-z0-9]{8}-             # our keys and tokens: the prefix may be shown
+        \bty[saijp]?-[A-Za-z0-9]{8}-             # our keys and tokens: the prefix may be shown
         | \b(?:Bearer|Basic)\s+
         | ://[^\s:/@]*:                              # the password of a URL
         | (?:password|secret|token)"?[=:]\s*"?

@@ -1,6 +1,6 @@
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
-from django.views.defaults import server_error
+from django.views.defaults import bad_request, server_error
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -21,7 +21,21 @@ class UnknownPathView(APIView):
 
 def failed(request: HttpRequest) -> HttpResponseBase:
     """Django's handler of what no view foresaw: for a program a problem, for a person a page."""
-    if not request.path.startswith("/api/"):
+    if not _is_program(request):
         return server_error(request)
-    body = problem(500, "internal", "something broke on our side; the log of web says what").data
-    return JsonResponse(body, status=500, content_type=CONTENT_TYPE)
+    return _problem(500, "internal", "something broke on our side; the log of web says what")
+
+
+def refused(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """What Django refuses before any view is asked: a host it does not answer for, an address it cannot read."""
+    if not _is_program(request):
+        return bad_request(request, exception)
+    return _problem(400, "invalid_input", "the request cannot be read")
+
+
+def _is_program(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/")
+
+
+def _problem(status: int, code: str, detail: str) -> JsonResponse:
+    return JsonResponse(problem(status, code, detail).data, status=status, content_type=CONTENT_TYPE)

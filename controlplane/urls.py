@@ -12,12 +12,14 @@ def healthz(request: HttpRequest) -> HttpResponse:  # noqa: ARG001 - Django's si
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+handler400 = "controlplane.unknown.refused"
 handler500 = "controlplane.unknown.failed"
 
 _REST = [
     path("", include(f"apps.{app}.urls"))
     for app in (
         "tenants",
+        "identity",
         "registry",
         "fleet",
         "quotas",
@@ -27,6 +29,7 @@ _REST = [
         "usage",
         "telemetry",
         "routing",
+        "declarations",
     )
 ]
 
@@ -39,6 +42,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         with_rule(SpectacularSwaggerSplitView.as_view(url_name="schema"), Permission.OPEN),
         name="docs",
     ),
-    re_path(r"^api/.*$", with_rule(UnknownPathView.as_view(), Permission.OPEN)),
+    re_path(r"^api/", with_rule(UnknownPathView.as_view(), Permission.OPEN)),
     path("", include("apps.console.urls")),
 ]

@@ -1,3 +1,6 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -7,6 +10,19 @@ from django.db.models import Model
 from apps.audit.models import AuditEntry
 from apps.audit.policies import without_secrets
 from apps.common.actors import Actor
+
+_noted: ContextVar[list[AuditEntry] | None] = ContextVar("noted_entries", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[list[AuditEntry]]:
+    """What is recorded meanwhile, for who wants to show what a change would do."""
+    entries: list[AuditEntry] = []
+    token = _noted.set(entries)
+    try:
+        yield entries
+    finally:
+        _noted.reset(token)
 
 
 def record_change(
@@ -20,7 +36,7 @@ def record_change(
     after: dict[str, Any] | None = None,
 ) -> None:
     """Part of the caller's transaction, so that there is no change without its entry."""
-    AuditEntry.objects.create(
+    entry = AuditEntry.objects.create(
         at=now,
         actor_id=actor.user_id,
         actor_name=actor.name,
@@ -32,3 +48,5 @@ def record_change(
         before=without_secrets(before or {}),
         after=without_secrets(after or {}),
     )
+    if (noted := _noted.get()) is not None:
+        noted.append(entry)

@@ -15,6 +15,7 @@ from apps.common.rows import EVERY, SETTING
 
 TENANTS = "tenants_tenant"
 APPEND_ONLY = ("audit_auditentry",)
+NOTED_BY_TRIGGERS = ("rest_change",)  # also of rows that who changed them may not see
 SHARED_DEFAULTS = ("limits_limit",)  # a row without a tenant holds for all, so that all may read it
 READ_ONLY = ("django_migrations",)
 _TABLES = """
@@ -68,8 +69,9 @@ def _fence(cursor: Any, table: str, kind: str) -> None:
     for policy in ("tenant_rows", "tenant_rows_added", "tenant_defaults"):
         cursor.execute(sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(sql.Identifier(policy), name))
     visible = _visible_rows("id" if table == TENANTS else "tenant_id", kind)
-    if table in APPEND_ONLY:
+    if table in APPEND_ONLY + NOTED_BY_TRIGGERS:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows_added ON {} FOR INSERT WITH CHECK (true)").format(name))
+    if table in APPEND_ONLY:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows ON {} FOR SELECT USING ({})").format(name, visible))
     else:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows ON {} USING ({})").format(name, visible))

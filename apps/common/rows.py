@@ -33,6 +33,12 @@ def no_tenant() -> Iterator[None]:
     yield from _within(NONE)
 
 
+@contextmanager
+def rows_visible(visible: str) -> Iterator[None]:
+    """What `visible_rows` was when it was asked."""
+    yield from _within(visible)
+
+
 def see_rows_of(actor: Actor) -> None:
     """From here to the end of the request."""
     _visible.set(EVERY if actor.is_operator or actor.is_finance else ",".join(map(str, actor.roles)))

@@ -1,7 +1,7 @@
 """Leadership of the control loops: one at a time, by a Postgres advisory lock held for a transaction.
 
-A leader that stops in the middle, and whose connection lives, would lead for ever: Postgres ends it after MOST_IDLE,
-and with it all that it had begun.
+A leader that stops in the middle, its connection alive, would lead for ever: Postgres ends it after MOST_IDLE, and
+with it all that it had begun.
 """
 
 import zlib

@@ -73,7 +73,7 @@ class PriceForm(forms.Form):
 
 
 class DiscountForm(forms.Form):
-    tenant = forms.ModelChoiceField(Tenant.objects.all(), empty_label=None)
+    tenant = forms.ModelChoiceField(Tenant.objects.present(), empty_label=None)
     model = forms.ModelChoiceField(Model.objects.all(), required=False, empty_label="Every model")
     percent = forms.DecimalField(
         label="Discount", min_value=0, max_value=100, decimal_places=2, help_text="Per cent; 0 ends a discount."

@@ -2,17 +2,16 @@
 
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from django import forms
 
-from apps.quotas.models import ServiceClass, SLOProfile
-from apps.routing.models import RouteTarget
-from apps.routing.policies import MAX_WEIGHT
+from apps.quotas.models import MAX_WEIGHT, MIN_WEIGHT, ServiceClass, SLOProfile
+from apps.telemetry.policies import MAX_KEPT_DAYS
 from apps.tenants.models import Role
 from workers.contracts.paths import CLIENT_PATHS
 
 DAY_S = 86_400
+MAX_QUEUED = 2**31 - 1
 KEY_LIFETIMES = (
     ("", "Never"),
     (str(7 * DAY_S), "7 days"),
@@ -32,9 +31,18 @@ class PolicyForm(forms.Form):
         empty_label=None,
         help_text="The latency this tenant is promised.",
     )
-    weight = forms.FloatField(initial=1.0, help_text="Share of the class among its tenants, relative to the others'.")
+    weight = forms.FloatField(
+        initial=1.0,
+        min_value=MIN_WEIGHT,
+        max_value=MAX_WEIGHT,
+        help_text="Share of the class among its tenants, relative to the others'.",
+    )
     max_queued_requests = forms.IntegerField(
-        label="Queue limit", initial=1000, help_text="Waiting at one gateway; more are refused with 429."
+        label="Queue limit",
+        initial=1000,
+        min_value=0,
+        max_value=MAX_QUEUED,
+        help_text="Waiting at one gateway; more are refused with 429.",
     )
 
 
@@ -86,49 +94,6 @@ class KeyForm(forms.Form):
 
 class ScaleForm(forms.Form):
     replica_count = forms.IntegerField(label="Replicas", min_value=0)
-
-
-MAX_PLACE = 20
-
-
-class WeightsForm(forms.Form):
-    """A weight per target of a route, and its place among those that stand in for others, if it has one."""
-
-    def __init__(self, *args: Any, targets: list[RouteTarget], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.targets = targets
-        for target in targets:
-            widget = forms.NumberInput(attrs={"data-weight": "", "aria-label": f"Weight of {target.version}"})
-            self.fields[_weight_name(target)] = forms.IntegerField(
-                min_value=0, max_value=MAX_WEIGHT, initial=target.weight, widget=widget
-            )
-            label = f"Place of {target.version} among those that stand in"
-            self.fields[_place_name(target)] = forms.IntegerField(
-                required=False,
-                min_value=1,
-                max_value=MAX_PLACE,
-                initial=target.alternative_rank,
-                widget=forms.NumberInput(attrs={"aria-label": label, "placeholder": "–"}),
-            )
-
-    @property
-    def weights(self) -> dict[UUID, int]:
-        return {target.version_id: self.cleaned_data[_weight_name(target)] for target in self.targets}
-
-    @property
-    def alternatives(self) -> list[UUID]:
-        """In order; of two with one place the first comes first."""
-        places = [(self.cleaned_data[_place_name(target)], target.version_id) for target in self.targets]
-        ranked = sorted((pair for pair in places if pair[0] is not None), key=lambda pair: pair[0])
-        return [version_id for _, version_id in ranked]
-
-
-def _place_name(target: RouteTarget) -> str:
-    return f"stands_in_{target.version_id}"
-
-
-def _weight_name(target: RouteTarget) -> str:
-    return f"weight_{target.version_id}"
 
 
 class SignInForm(forms.Form):
@@ -227,6 +192,7 @@ class TokenForm(forms.Form):
 
 
 class UserForm(forms.Form):
+    email = forms.EmailField(required=False, help_text="Letters go there, and it signs in. Empty: neither.")
     is_platform_admin = forms.BooleanField(required=False, label="Platform admin")
     is_operator = forms.BooleanField(required=False, label="Operator")
     is_finance = forms.BooleanField(required=False, label="Finance")
@@ -266,6 +232,26 @@ class DeployForm(forms.Form):
             "max_running_requests": found["max_running_requests"],
             "requirements": asked | ({"gpu_models": models} if models else {}),
         }
+
+
+class RemovalForm(forms.Form):
+    """The name is typed, as nothing brings a removed tenant back."""
+
+    def __init__(self, *args: Any, name: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"] = forms.CharField(label=f"Type {name} to remove it", max_length=63)
+        self._name = name
+
+    def clean_name(self) -> str:
+        if self.cleaned_data["name"].strip() != self._name:
+            raise forms.ValidationError("That is not its name.")
+        return self._name
+
+
+class PromptsForm(forms.Form):
+    days = forms.IntegerField(
+        label="Kept for, days", min_value=1, max_value=MAX_KEPT_DAYS, initial=7, help_text="Each is deleted afterwards."
+    )
 
 
 class LabelsForm(forms.Form):

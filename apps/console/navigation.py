@@ -84,6 +84,7 @@ BUILD = (
     Item("k", "Keys", "key", "keys"),
     Item("l", "Limits", "gauge", "tenant_limits"),
     Item("t", "Members", "users", "members"),
+    Item("g", "Prompts", "eye", "prompts"),
 )
 SPEND = Group(
     "Spend",

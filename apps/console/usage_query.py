@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import QueryDict
+from django.utils.timezone import get_current_timezone_name
 
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
@@ -59,7 +60,7 @@ class UsageQuery:
 
 
 def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
-    zone = zone_named(params.get("tz", ""))
+    zone = zone_named(params.get("tz") or get_current_timezone_name())
     first, last = params.get("first", ""), params.get("last", "")
     return UsageQuery(
         period=period_for(name=params.get("range", ""), first=first, last=last, zone=zone, now=now),

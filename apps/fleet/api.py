@@ -30,6 +30,8 @@ class NodesView(OperatorView):
 
 
 class NodeView(OperatorView):
+    reported = serializers.REPORTED_OF_NODES
+
     @extend_schema(responses=serializers.NodeSerializer)
     def get(self, request: Request, node_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.NodeSerializer(selectors.get_node(node_id)).data)

@@ -11,6 +11,11 @@ def list_nodes() -> QuerySet[Node]:
     return Node.objects.prefetch_related("accelerators")
 
 
+def list_gateway_urls() -> list[tuple[UUID, str]]:
+    """(node, address) of the nodes whose gateways have told where they answer."""
+    return list(Node.objects.exclude(gateway_url="").order_by("id").values_list("id", "gateway_url"))
+
+
 def get_node(node_id: UUID) -> Node:
     node = list_nodes().filter(pk=node_id).first()
     if node is None:

@@ -47,6 +47,12 @@ class NodeSerializer(serializers.ModelSerializer[Node]):
         ]  # fmt: skip
 
 
+# What a node says of itself, and what is concluded from its silence.
+REPORTED_OF_NODES = frozenset({
+    "state", "is_lost", "gateway_url", "boot_id", "agent_version", "inventory", "accelerators", "last_seen_at",
+})  # fmt: skip
+
+
 class NewNodeSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
     gateway_url = GatewayURLField(max_length=200, required=False, allow_blank=True, default="")

@@ -36,6 +36,11 @@ def list_sessions(*, actor: Actor) -> QuerySet[SignInSession]:
     return open_ones.filter(user_id=actor.user_id) if actor.user_id else open_ones.none()
 
 
+def list_sessions_of(user: User) -> QuerySet[SignInSession]:
+    """For platform admins."""
+    return SignInSession.objects.filter(user=user, ended_at=None)
+
+
 def get_session(*, actor: Actor, session_id: UUID) -> SignInSession:
     session = list_sessions(actor=actor).filter(pk=session_id).first()
     if session is None:

@@ -9,7 +9,7 @@ from apps.common.parsing import parsed
 from apps.quotas import selectors, serializers, services
 from apps.tenants.access import WRITES, ActorView, OperatorView
 from apps.tenants.matrix import Permission
-from apps.tenants.policies import may_manage_tenant
+from apps.tenants.policies import may_manage_tenant, may_remove_tenant
 from apps.tenants.selectors import get_tenant, list_children, list_tenants
 from apps.tenants.services import remove_tenant
 
@@ -39,10 +39,8 @@ class TenantView(ActorView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
-        """An operator removes any tenant; an admin only what is below a tenant of theirs."""
         tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
-        self.require(may_manage_tenant(self.actor, tenant.parent_id or tenant.pk))
-        self.require(self.actor.is_operator or tenant.parent_id is not None)
+        self.require(may_remove_tenant(self.actor, tenant.pk, tenant.parent_id))
         remove_tenant(actor=self.actor, tenant=tenant, now=self.now)
         return Response(status=204)
 

@@ -26,6 +26,11 @@ class ModelView(OperatorView):
     def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.ModelSerializer(selectors.get_model(model_id)).data)
 
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
+        services.delete_model(actor=self.actor, model=selectors.get_model(model_id), now=self.now)
+        return Response(status=204)
+
 
 class VersionsView(OperatorView):
     @extend_schema(responses=serializers.VersionSerializer(many=True))
@@ -41,7 +46,27 @@ class VersionsView(OperatorView):
         return Response(serializers.VersionSerializer(version).data, status=201)
 
 
+class AllVersionsView(OperatorView):
+    @extend_schema(operation_id="all_versions_list", responses=serializers.VersionSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_versions(), serializers.VersionSerializer)
+
+
 class VersionView(OperatorView):
     @extend_schema(responses=serializers.VersionSerializer)
     def get(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.VersionSerializer(selectors.get_version(version_id)).data)
+
+    @extend_schema(request=serializers.VersionDescriptionSerializer, responses=serializers.VersionSerializer)
+    def patch(self, request: Request, version_id: UUID) -> Response:
+        """What an engine loads never changes: for that there is another version."""
+        version = selectors.get_version(version_id)
+        kept = {"licence": version.licence, "tags": version.tags}
+        wanted = kept | parsed(serializers.VersionDescriptionSerializer, request.data)
+        services.describe_version(actor=self.actor, version=version, now=self.now, **wanted)
+        return Response(serializers.VersionSerializer(version).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
+        services.delete_version(actor=self.actor, version=selectors.get_version(version_id), now=self.now)
+        return Response(status=204)

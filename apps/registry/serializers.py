@@ -54,3 +54,10 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     max_context_tokens = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=1, max_value=2**31 - 1
     )
+
+
+class VersionDescriptionSerializer(serializers.Serializer[Any]):
+    """What is left out stays as it is."""
+
+    licence = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)

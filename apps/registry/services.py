@@ -2,10 +2,11 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import ProtectedError, RestrictedError
 
 from apps.audit.services import record_change
 from apps.common.actors import Actor
-from apps.common.errors import InvalidInputError
+from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Engine, Model, ModelVersion
@@ -25,9 +26,17 @@ def create_model(*, actor: Actor, name: str, task: str, now: datetime) -> Model:
 
 
 @transaction.atomic
-def create_version(
+def create_version(*, actor: Actor, model: Model, now: datetime, **fields: Any) -> ModelVersion:
+    """`fields` are those of `draft_version`."""
+    version = draft_version(model=model, now=now, **fields)
+    save_checked(version)
+    after = {"engine": version.engine, "source": version.source, "served_name": version.served_name}
+    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
+    return version
+
+
+def draft_version(
     *,
-    actor: Actor,
     model: Model,
     label: str,
     engine: str,
@@ -40,7 +49,10 @@ def create_version(
     weight_index: dict[str, Any] | None = None,
     **facts: Any,
 ) -> ModelVersion:
-    """`facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum."""
+    """One that is checked and not saved, so that it can be asked what it needs and where it would fit.
+
+    `facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum.
+    """
     version = ModelVersion(
         model=model,
         label=label,
@@ -54,9 +66,6 @@ def create_version(
         **facts,
     )
     _check_shape(version)
-    save_checked(version)
-    after = {"engine": engine, "source": source, "served_name": served_name}
-    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
     return version
 
 
@@ -104,3 +113,44 @@ def change_engine(
     enqueue_on_commit("placement.reconcile")
     enqueue_on_commit("routing.publish")
     return version
+
+
+@transaction.atomic
+def describe_version(
+    *, actor: Actor, version: ModelVersion, licence: str, tags: list[str], now: datetime
+) -> ModelVersion:
+    """What is said about it and changes no engine."""
+    before = {"licence": version.licence, "tags": version.tags}
+    version.licence, version.tags = licence, tags
+    save_checked(version)
+    after = {"licence": licence, "tags": tags}
+    record_change(actor=actor, action="version.described", subject=version, now=now, before=before, after=after)
+    return version
+
+
+@transaction.atomic
+def delete_version(*, actor: Actor, version: ModelVersion, now: datetime) -> None:
+    """Only one that nothing has run: what was used and charged keeps its name."""
+    if version.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, version, "version.deleted", now)
+
+
+@transaction.atomic
+def delete_model(*, actor: Actor, model: Model, now: datetime) -> None:
+    if model.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, model, "model.deleted", now)
+
+
+def _delete(actor: Actor, row: Model | ModelVersion, action: str, now: datetime) -> None:
+    record_change(actor=actor, action=action, subject=row, now=now)
+    try:
+        row.delete()
+    except (ProtectedError, RestrictedError) as error:
+        users = sorted({each._meta.verbose_name for each in _users_of(error)})  # noqa: SLF001 - Django's documented API
+        raise ConflictError(f"it is used by: {', '.join(map(str, users))}") from error
+
+
+def _users_of(error: ProtectedError | RestrictedError) -> set[Any]:
+    return error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects

@@ -1,28 +1,26 @@
-"""The base of every REST view: who asks, whether the matrix lets them, when, and the answer in pages."""
+"""The base of every REST view: who asks, whether the matrix lets them, and when. The rest of it is in apps/rest."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from django.db.models import QuerySet
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
-from rest_framework.views import APIView
 
+from apps.audit.services import noting
 from apps.common.actors import Actor
 from apps.common.errors import NotAllowedError
-from apps.common.pagination import NewestFirst
 from apps.common.rows import see_rows_of
 from apps.common.sessions import is_fresh
+from apps.rest.conventions.views import WRITE_METHODS, ConventionalView
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import ServiceToken, User
 from apps.tenants.selectors import actor_of
 
 ANY_METHOD = "*"
-WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+WRITES = WRITE_METHODS
 
 
 class ConfirmFirstError(NotAllowedError):
@@ -38,15 +36,18 @@ def with_rule(view: View, permission: Permission) -> View:
     return view
 
 
-class ActorView(APIView):
+class ActorView(ConventionalView):
     """`rules` says by method which permission it takes; a method without one is refused to everybody.
 
     A `dangerous` method asks a browser's session to have been confirmed of late; a token needs no confirming.
     """
 
-    pagination_class: type[NewestFirst] = NewestFirst
     rules: ClassVar[Mapping[str, Permission]] = {}
     dangerous: ClassVar[frozenset[str]] = frozenset()
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        with noting() as self._noted:
+            return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -71,10 +72,15 @@ class ActorView(APIView):
         if not is_allowed:
             raise NotAllowedError("your role does not allow this")
 
-    def paged(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
-        pages = self.pagination_class()
-        page = pages.paginate_queryset(rows, self.request, view=self)
-        return pages.get_paginated_response(serializer(page, many=True).data)
+    def may_look(self) -> bool:
+        return may_somewhere(self.actor, self._permission_for("GET"))
+
+    def list_changes_noted(self) -> list[dict[str, Any]]:
+        return [
+            {"action": each.action, "subject_type": each.subject_type, "subject_name": each.subject_name}
+            | {"before": each.before, "after": each.after}
+            for each in self._noted
+        ]
 
     def _permission_for(self, method: str) -> Permission:
         method = "GET" if method == "HEAD" else method

@@ -33,6 +33,8 @@ class Permission(StrEnum):
     REVOKE_KEYS = "keys:revoke"
     MANAGE_MEMBERS = "members:write"
     MANAGE_TENANT = "tenant:write"
+    READ_PROMPTS = "prompts:read"
+    MANAGE_PROMPTS = "prompts:write"
     SEE_AUDIT = "audit:read"
     SET_PRICES = "prices:write"
     SET_BUDGETS = "budgets:write"
@@ -53,6 +55,8 @@ MATRIX: dict[Permission, frozenset[Role]] = {
     Permission.REVOKE_KEYS: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
     Permission.MANAGE_MEMBERS: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
     Permission.MANAGE_TENANT: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
+    Permission.READ_PROMPTS: frozenset({Role.TENANT_ADMIN, Role.DEVELOPER}),
+    Permission.MANAGE_PROMPTS: frozenset({Role.TENANT_ADMIN}),
     Permission.SEE_AUDIT: frozenset({*_PLATFORM, Role.TENANT_ADMIN}),
     Permission.SET_PRICES: frozenset({*_PLATFORM, Role.FINANCE}),
     Permission.SET_BUDGETS: frozenset({*_PLATFORM, Role.FINANCE, Role.TENANT_ADMIN}),

@@ -33,26 +33,41 @@ class User(AbstractUser):
 
 
 class TenantQuerySet(models.QuerySet["Tenant"]):
+    def present(self) -> Self:
+        """Those that were not removed."""
+        return self.filter(removed_at=None)
+
     def under(self, tenant_id: UUID) -> Self:
-        """The tenant and all below it."""
+        """The tenant and all below it, removed or not."""
         return self.filter(Q(pk=tenant_id) | Q(parent_id=tenant_id) | Q(parent__parent_id=tenant_id))
 
 
 class Tenant(models.Model):
-    """An organisation, a team of it or a project of that: `level` 0, 1 or 2. Only a leaf has keys."""
+    """An organisation, a team of it or a project of that: `level` 0, 1 or 2. Only a leaf has keys.
+
+    A removed one stays as a name that what it used is billed to; its name may be given again.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="children")
     level = models.PositiveSmallIntegerField(default=0)
     name = models.SlugField(max_length=63)
     created_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True, blank=True)
 
     objects = TenantQuerySet.as_manager()
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            models.UniqueConstraint(fields=["parent", "name"], name="tenant_name_is_unique", nulls_distinct=False),
+            models.UniqueConstraint(
+                fields=["parent", "name"],
+                condition=Q(removed_at=None),
+                name="tenant_name_is_unique",
+                nulls_distinct=False,
+                violation_error_code="unique",
+                violation_error_message="There is a tenant of this name here already.",
+            ),
             models.CheckConstraint(
                 condition=Q(level=0, parent=None) | Q(level__in=(1, 2), parent__isnull=False),
                 name="tenant_level_fits_parent",
@@ -109,7 +124,9 @@ class KeyKind(models.TextChoices):
 
 class APIKeyQuerySet(models.QuerySet["APIKey"]):
     def usable(self, now: datetime) -> Self:
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+        """A key whose owner is disabled works no more than its owner."""
+        owned = Q(owner=None) | Q(owner__is_active=True)
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), owned, revoked_at=None)
 
 
 class APIKey(models.Model):
@@ -148,7 +165,8 @@ class APIKey(models.Model):
         return f"{self.name} (ty-{self.prefix}…)"
 
     def is_usable(self, now: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+        is_in_time = self.expires_at is None or self.expires_at > now
+        return self.revoked_at is None and is_in_time and (self.owner is None or self.owner.is_active)
 
 
 class ServiceToken(models.Model):

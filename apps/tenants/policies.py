@@ -39,6 +39,12 @@ def may_manage_tenant(actor: Actor, tenant_id: UUID) -> bool:
     return may(actor, Permission.MANAGE_TENANT, tenant_id)
 
 
+def may_remove_tenant(actor: Actor, tenant_id: UUID, parent_id: UUID | None) -> bool:
+    """An operator removes any tenant; an admin only what is below a tenant of theirs."""
+    is_own_to_remove = may_operate(actor) or parent_id is not None
+    return is_own_to_remove and may_manage_tenant(actor, parent_id or tenant_id)
+
+
 def may_see_audit(actor: Actor, tenant_id: UUID) -> bool:
     return may(actor, Permission.SEE_AUDIT, tenant_id)
 

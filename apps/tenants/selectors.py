@@ -6,11 +6,11 @@ from uuid import UUID
 from django.db.models import Count, Q, QuerySet
 
 from apps.common.actors import Actor
-from apps.common.credentials import sha256_of
+from apps.common.credentials import PREFIX_CHARACTERS, sha256_of
 from apps.common.errors import NotAllowedError, NotFoundError
 from apps.common.rows import every_tenant
 from apps.tenants import policies
-from apps.tenants.models import APIKey, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
+from apps.tenants.models import APIKey, APIKeyQuerySet, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
 def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
@@ -42,9 +42,21 @@ def get_user(*, username: str) -> User:
     return user
 
 
-def list_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+def list_billed_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+    """With those that were removed: what they used is still on a bill."""
     tenants = Tenant.objects.select_related("parent__parent")
     return tenants if policies.has_every_tenant(actor) else tenants.filter(pk__in=list(actor.roles))
+
+
+def list_tenants(*, actor: Actor) -> QuerySet[Tenant]:
+    return list_billed_tenants(actor=actor).filter(removed_at=None)
+
+
+def get_billed_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
+    tenant = list_billed_tenants(actor=actor).filter(pk=tenant_id).first()
+    if tenant is None:
+        raise NotFoundError("no such tenant")
+    return tenant
 
 
 def get_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
@@ -55,8 +67,8 @@ def get_tenant(*, actor: Actor, tenant_id: UUID) -> Tenant:
 
 
 def list_tenant_ids_under(*, actor: Actor, tenant_id: UUID) -> tuple[UUID, ...]:
-    """The tenant and all below it: what its reports add up."""
-    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    """The tenant and all below it, removed or not: what its reports add up."""
+    tenant = get_billed_tenant(actor=actor, tenant_id=tenant_id)
     return tuple(Tenant.objects.under(tenant.pk).order_by("level", "id").values_list("pk", flat=True))
 
 
@@ -76,9 +88,12 @@ def list_children(*, actor: Actor, tenant_id: UUID) -> QuerySet[Tenant]:
     return list_tenants(actor=actor).filter(parent_id=tenant_id)
 
 
-def list_members(*, actor: Actor, tenant_id: UUID) -> QuerySet[Membership]:
+def list_members(*, actor: Actor, tenant_id: UUID, search: str = "") -> QuerySet[Membership]:
+    """`search` is a part of a name or an address."""
     tenant = get_tenant(actor=actor, tenant_id=tenant_id)
-    return Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+    members = Membership.objects.filter(tenant=tenant).select_related("user", "tenant")
+    named = Q(user__username__icontains=search) | Q(user__email__icontains=search)
+    return members.filter(named) if search else members
 
 
 def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:
@@ -88,9 +103,15 @@ def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Members
     return member
 
 
-def list_keys(*, actor: Actor, tenant_id: UUID | None = None) -> QuerySet[APIKey]:
-    """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen."""
+def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> APIKeyQuerySet:
+    """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen.
+
+    `search` is a part of a name, a prefix, or an owner's name.
+    """
     keys = APIKey.objects.filter(kind=KeyKind.NORMAL).select_related("tenant", "owner")
+    if search:
+        prefix = search.removeprefix("ty-")[:PREFIX_CHARACTERS]
+        keys = keys.filter(Q(name__icontains=search) | Q(prefix=prefix) | Q(owner__username__icontains=search))
     if not actor.is_operator:
         keys = keys.filter(tenant_id__in=list(actor.roles))
     if tenant_id is None:
@@ -102,6 +123,11 @@ def count_usable_keys(*, now: datetime) -> dict[UUID, int]:
     """By tenant; playground keys do not count."""
     keys = APIKey.objects.usable(now).filter(kind=KeyKind.NORMAL)
     return dict(keys.order_by().values_list("tenant_id").annotate(Count("pk")))
+
+
+def count_working_keys_of(user: User, *, now: datetime) -> int:
+    """What stops with the user."""
+    return APIKey.objects.usable(now).filter(owner=user, kind=KeyKind.NORMAL).count()
 
 
 def get_key(*, actor: Actor, key_id: UUID) -> APIKey:
@@ -132,6 +158,13 @@ def get_service_token(*, actor: Actor, token_id: UUID) -> ServiceToken:
 
 def list_tokens_of(*, member: Membership) -> QuerySet[ServiceToken]:
     return ServiceToken.objects.filter(owner_id=member.user_id)
+
+
+def get_token_of(*, member: Membership, token_id: UUID) -> ServiceToken:
+    token = list_tokens_of(member=member).filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("no such service token")
+    return token
 
 
 def get_service_account(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:

@@ -20,12 +20,18 @@ VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
 VALKEY_TIMEOUT_S = 1.0
 USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_500)  # of records; sums stay for good
 
+# docs/howto/rest.md. By token, person or address; 0 counts nothing.
+API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 1200, low=0, high=1_000_000)
+API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
+API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
+
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 # Without a mail host letters are kept as files, so that a link in one is not lost.
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend" if EMAIL_HOST else "apps.common.mail.PrivateFiles"
 EMAIL_FILE_PATH = VAR / "mail"
 EMAIL_TIMEOUT = 10
+LETTERS_AT_ONCE = False
 EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
 EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")
@@ -53,6 +59,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "apps.common",
+    "apps.rest",
     "apps.audit",
     "apps.tenants",
     "apps.identity",
@@ -65,6 +72,7 @@ INSTALLED_APPS = [
     "apps.limits",
     "apps.telemetry",
     "apps.routing",
+    "apps.declarations",
     "apps.console",
 ]
 
@@ -74,6 +82,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "controlplane.csp.content_security_policy",
     "controlplane.caching.keep_nowhere",
+    "controlplane.zones.reader_zone",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -196,6 +205,12 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 600.0,
         "options": {"expires": 600},
     },
+    "rest.forget": {"task": "rest.forget", "schedule": 60.0, "options": {"expires": 60}},
+    "telemetry.forget_prompts": {
+        "task": "telemetry.forget_prompts",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
     "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
     "usage.drop_old_partitions": {
         "task": "usage.drop_old_partitions",
@@ -221,24 +236,39 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.rest.conventions.rates.ByWhoAsks"],
     "DEFAULT_PARSER_CLASSES": ["apps.common.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "apps.rest.conventions.schema.ConventionalSchema",
     "EXCEPTION_HANDLER": "apps.common.problems.render_problem",
     "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
+REST_DESCRIPTION = """
+Of every address:
+- Errors are `application/problem+json`.
+- `?dry_run=1` on a write says what it would do, and does not do it.
+- A thing has an `ETag`. A write with `If-Match` is refused (412) when what people set of it has changed since;
+  `If-None-Match` answers 304.
+- The same write with the same `Idempotency-Key` within 24 hours is done once.
+- `?watch=1` on a list of things with an id streams `text/event-stream`: ADDED, MODIFIED, DELETED, from the
+  `Resource-Version` of a list (`&resource_version=`) or the id of an event (`Last-Event-ID`) on.
+- 429 says in `Retry-After` when to come back.
+"""
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tokenyard",
     "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,  # what a change must name, it must name by PATCH, too
+    "DESCRIPTION": REST_DESCRIPTION,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "controlplane.openapi.document_problems",
+        "controlplane.openapi.document_conventions",
     ],
     "ENUM_NAME_OVERRIDES": {
         "LimitKindEnum": "apps.limits.models.Kind",

@@ -144,7 +144,9 @@ def hand_in(node: Node, *, items: int, content: bytes | None = None) -> Batch:
     file = StoredFile(
         file_id="file-in", tenant_id="t", purpose="batch", filename="in", size_bytes=len(content), created_at=NOW
     )
-    store.add_file(file, content)
+    arrived = store.path_of(".arrived")
+    arrived.write_bytes(content)
+    store.adopt_file(file, arrived)
     batch = Batch(
         batch_id="batch_1",
         tenant_id="t",

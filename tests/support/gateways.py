@@ -17,8 +17,9 @@ from workers.contracts.example import build_snapshot
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
+from workers.gateway.configuration import GatewayConfig
 from workers.gateway.files import SnapshotFile
-from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.service import GatewayService
 
 KEYS = {"gold": "ty-test-gold", "standard": "ty-test-standard", "batch": "ty-test-batch"}
 
@@ -127,7 +128,7 @@ async def running_gateway(directory: Path, snapshot: Snapshot, **config: Any) ->
         await asyncio.wait_for(task, 10)
     assert service._surface.exchanges == set()
     assert service._driver.scheduler.running_total() == 0
-    assert service._driver._scheduled == {}
+    assert service._driver._flights.by_id == {}
     assert [engine for engine in service._driver.engines if engine.pool._idle] == []
     for endpoint in service._driver.endpoints:
         assert service._driver.scheduler.is_idle(endpoint.endpoint_id)

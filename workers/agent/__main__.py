@@ -7,9 +7,12 @@ import signal
 import sys
 from random import SystemRandom
 
+from msgspec import structs
+
 from workers.agent.core import Agent
 from workers.agent.nudges import Nudges
 from workers.agent.settings import AgentSettings, SettingsError, read_settings
+from workers.contracts import layout
 from workers.engines.registry import build_adapters
 from workers.engines.site import find_site
 
@@ -23,7 +26,8 @@ async def serve(settings: AgentSettings) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    agent = Agent(settings, build_adapters(find_site(os.environ)), os.environ, SystemRandom())
+    site = structs.replace(find_site(os.environ), sockets=settings.node_directory / layout.SOCKETS_DIRECTORY)
+    agent = Agent(settings, build_adapters(site), os.environ, SystemRandom())
     nudges = _start_nudges(settings, agent, loop)
     try:
         await agent.run(stopping)

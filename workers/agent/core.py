@@ -22,13 +22,14 @@ from workers.agent.memory import Timers
 from workers.agent.node_files import NodeFiles, RefusedError
 from workers.agent.peers import any_answers
 from workers.agent.processes import EngineProcesses, boot_clock
+from workers.agent.prompt_shipper import PromptShipper
 from workers.agent.settings import AgentSettings
 from workers.agent.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
 from workers.agent.usage_shipper import UsageShipper, UsageSpool
 from workers.agent.weights import hub_directory
 from workers.contracts import layout
 from workers.contracts.ids import uuid7
-from workers.contracts.link import DesiredPush, Hello, SnapshotPush, Telemetry, UsageAck, Welcome
+from workers.contracts.link import DesiredPush, Hello, PromptAck, SnapshotPush, Telemetry, UsageAck, Welcome
 from workers.engines.interface import EngineAdapter
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Agent:
             random=random,
         )
         self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
+        self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
         self._nudge = asyncio.Event()
         self._gateway = self._make_gateway_keeper(environ)
         self._care = EngineCare(
@@ -99,6 +101,7 @@ class Agent:
         loops += [self._keep_gateway_for_ever(self._gateway)] if self._gateway else []
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
         tasks.append(asyncio.create_task(self._shipper.run(self._gateway_boot_id)))
+        tasks.append(asyncio.create_task(self._prompt_shipper.run()))
         stop = asyncio.create_task(stopping.wait())
         try:
             done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -148,7 +151,7 @@ class Agent:
             raise ConnectionError(f"the token belongs to node {welcome.node_id}, not to {self._settings.node_id}")
         self._files.keep_public_key(welcome.snapshot_public_key)
 
-    def _received(self, frame: SnapshotPush | DesiredPush | UsageAck) -> None:
+    def _received(self, frame: SnapshotPush | DesiredPush | UsageAck | PromptAck) -> None:
         try:
             match frame:
                 case SnapshotPush():
@@ -158,6 +161,8 @@ class Agent:
                     self.nudge()
                 case UsageAck():
                     self._shipper.acknowledged(frame)
+                case PromptAck():
+                    self._prompt_shipper.acknowledged(frame)
         except (RefusedError, OSError) as error:
             log.error("not kept: %s", error)  # noqa: TRY400 - what came is to blame, not our code
 

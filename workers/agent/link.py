@@ -13,6 +13,7 @@ from workers.contracts.link import (
     DesiredPush,
     FromAgent,
     Hello,
+    PromptAck,
     SnapshotPush,
     ToAgent,
     UsageAck,
@@ -30,7 +31,7 @@ _LONGEST_WAIT_S = 3.0
 _WELCOME_TIMEOUT_S = 10.0
 _MAX_FRAME_BYTES = 64 * 1024 * 1024
 
-Receive = Callable[[SnapshotPush | DesiredPush | UsageAck], None]
+Receive = Callable[[SnapshotPush | DesiredPush | UsageAck | PromptAck], None]
 
 
 class Link:

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from workers.compiled.constants import fix_constants
 from workers.compiled.finder import MARKER
-from workers.compiled.selection import ROOT, build_directory, list_sources, module_name
+from workers.compiled.selection import ROOT, build_directory, build_key, list_sources, module_name
 
 Announce = Callable[[str], None]
 
@@ -53,12 +54,22 @@ def _make(directory: Path, root: Path) -> None:
         with TemporaryDirectory() as workplace:
             # A copy, because mypy would take up the project's own configuration, which wants the control plane.
             shutil.copytree(root / "workers", Path(workplace, "workers"), ignore=shutil.ignore_patterns("__pycache__"))
+            _require_same(directory, Path(workplace))
+            for source in sources:
+                copy = Path(workplace, source)
+                copy.write_text(fix_constants(copy.read_text()))
             _run("steps", [str(directory), *map(str, sources)], Path(workplace))
         _run("trial", [str(directory), *map(module_name, sources)], root)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     (directory / MARKER).touch()
+
+
+def _require_same(directory: Path, copy: Path) -> None:
+    """Somebody may have saved a module after the key was taken: it must not be kept under the key of the old one."""
+    if build_key(copy) != directory.name:
+        raise BuildFailedError("the sources changed while they were copied; run it again")
 
 
 def _run(part: str, arguments: list[str], workplace: Path) -> None:

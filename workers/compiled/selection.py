@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _PATTERNS = (
     "workers/contracts/ids.py",
     "workers/contracts/pricing.py",
+    "workers/contracts/recording.py",
     "workers/gateway/*.py",
     "workers/gateway/apis/events.py",
     "workers/gateway/limits/*.py",
@@ -28,13 +29,16 @@ _LEFT_OUT = frozenset(
         "gateway.access_log",
         "gateway.admin",
         "gateway.applying",
+        "gateway.as_chat",
         "gateway.batching",
         "gateway.beliefs",
         "gateway.bodies",
         "gateway.combining",
         "gateway.command",
-        "gateway.connections",
+        "gateway.configuration",
         "gateway.continuing",
+        "gateway.continuing_named",
+        "gateway.counting",
         "gateway.dialects",
         "gateway.engines",
         "gateway.errors",
@@ -42,22 +46,23 @@ _LEFT_OUT = frozenset(
         "gateway.exposition",
         "gateway.files",
         "gateway.forms",
+        "gateway.fullness",
         "gateway.handover",
+        "gateway.leaving",
         "gateway.limits.authority",
         "gateway.limits.figures",
         "gateway.limits.link",
         "gateway.limits.refusals",
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
-        "gateway.metrics",
         "gateway.networks",
         "gateway.outcomes",
         "gateway.paths",
+        "gateway.recurring",
         "gateway.report",
         "gateway.roster",
         "gateway.service",
         "gateway.stored",
-        "gateway.trails",
         "gateway.watching",
         "gateway.workflows",
         "scheduling.endpoint_spec",
@@ -68,7 +73,7 @@ _LEFT_OUT = frozenset(
 )
 _TYPED_BY = ("compiled", "contracts", "gateway", "scheduling", "simulator")
 # Changes whenever what is done with the sources does, so that builds of older steps are not used.
-_REVISION = "1"
+_REVISION = "2"
 
 
 def list_sources(root: Path = ROOT) -> list[Path]:

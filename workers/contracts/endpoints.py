@@ -16,12 +16,23 @@ class BatchShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window_ms: Annotated[float, Meta(ge=0, le=10_000)] = 10.0
 
 
+class KVEvents(Struct, frozen=True, kw_only=True):
+    """Where an engine publishes what its KV cache stores and drops, as vLLM's ZMQ publisher does. ZeroMQ addresses.
+
+    `publisher` sends each batch once, numbered from 0; `replay` sends the latest ones again from a number on.
+    """
+
+    publisher: str
+    replay: str
+
+
 class EngineShape(Struct, frozen=True, kw_only=True):
     """What is known of an engine before its first request; None is unknown, and so is a `cost_profile` of "".
 
     `cost_profile` names a row of workers/engines/data/step_costs.json, as "llama3-8b/h100/tp1"; `time_scale` is how
     many seconds pass for each of that row's. `has_priorities`: it orders what waits in it by the body's `priority`.
-    `batching` is None for an engine that batches by itself, as nearly all do.
+    `batching` is None for an engine that batches by itself, as nearly all do. Without `kv_events` it says nothing of
+    its cache.
     """
 
     cost_profile: str = ""
@@ -32,6 +43,7 @@ class EngineShape(Struct, frozen=True, kw_only=True):
     block_tokens: int | None = None
     has_priorities: bool = False
     batching: BatchShape | None = None
+    kv_events: KVEvents | None = None
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):

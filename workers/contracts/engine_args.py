@@ -18,8 +18,9 @@ from workers.contracts.endpoints import BatchShape
 class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
 
-    `cost_profile` names the row of step costs to start from, where the model's name does not tell. With `sleep_mode`
-    it can be put to sleep on a GPU.
+    `cost_profile` names the row of step costs to start from, where the model's name does not tell. With `kv_events`
+    it publishes what its cache stores and drops, so that the gateway knows and need not guess. With `sleep_mode` it can
+    be put to sleep on a GPU.
     """
 
     tensor_parallel_size: int = 1
@@ -29,6 +30,7 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kv_cache_dtype: Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"] = "auto"
     max_num_batched_tokens: int | None = None
     cost_profile: str | None = None
+    kv_events: bool = True
     sleep_mode: bool = False
     extra: list[str] = field(default_factory=list)
 
@@ -45,10 +47,10 @@ class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for `batching`.
+    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for those named below.
 
-    That is for the gateway, which then takes it for an engine that does not batch by itself. `weights_repository` is
-    fetched before it starts, as a real engine's is.
+    `batching` is for the gateway, which then takes it for an engine that does not batch by itself. `kv_events` is as
+    vLLM's. `weights_repository` is fetched before it starts, as a real engine's is.
     """
 
     time_scale: float = 1.0
@@ -63,6 +65,7 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     enable_sleep_mode: Literal[True] | None = None
     weights_repository: str | None = None
     batching: BatchShape | None = None
+    kv_events: bool = True
 
 
 class VLLMOption(Struct, frozen=True, kw_only=True):

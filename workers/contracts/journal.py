@@ -66,11 +66,6 @@ class Journal(Struct, frozen=True):
     unreadable: int
 
 
-def word_0(state: int, piece_bytes: int, next_slot: int) -> int:
-    """`next_slot` is the number plus one, 0 for none."""
-    return state | piece_bytes << 8 | next_slot << 32
-
-
 def read_journal(content: bytes) -> Journal:
     if len(content) < HEAD_BYTES or not content.startswith(MAGIC):
         raise JournalError("no journal")

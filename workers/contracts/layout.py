@@ -9,9 +9,12 @@ die and come back at any time: what matters is on disk.
     gateway.json     GatewayReport, once a second                     gateway → agent
     decisions.json   DecisionFile, when there are new ones            gateway → agent
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
+    prompts/         sealed prompts (PromptFile) of tenants that ask    gateway → agent
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
                      and a journal per gateway process (workers/contracts/journal.py)
+    sockets/         where engines publish their KV events             engines → gateway
+    caches/          what engines have cached, by their KV events      gateway → itself, after a restart
     gateway.sock     where a gateway hands its listening sockets on     gateway → its successor
 """
 
@@ -25,7 +28,10 @@ GATEWAY_REPORT_FILE = "gateway.json"
 DECISIONS_FILE = "decisions.json"
 PUBLIC_KEY_FILE = "control.pub"
 SPOOL_DIRECTORY = "spool"
+PROMPTS_DIRECTORY = "prompts"
 BATCHES_DIRECTORY = "batches"
+SOCKETS_DIRECTORY = "sockets"
+CACHES_DIRECTORY = "caches"
 HANDOVER_SOCKET = "gateway.sock"
 
 

@@ -5,6 +5,7 @@
     Telemetry  each second         SnapshotPush when the agent's generation is not the newest
     UsageBatch until acknowledged  DesiredPush  likewise
                                    UsageAck     after the transaction that stored the batch
+    PromptBatch until acknowledged PromptAck    likewise
 
 Each push is repeated until telemetry shows that it has arrived, so losing any frame costs at most the next second.
 """
@@ -15,6 +16,7 @@ from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from workers.contracts.desired import DesiredState
+from workers.contracts.prompts import SealedPrompt
 from workers.contracts.telemetry import NodeTelemetry
 from workers.contracts.usage import UsageRecord
 
@@ -48,6 +50,11 @@ class UsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
     batch_id: str
     records: list[UsageRecord]
     damaged: list[str] = field(default_factory=list)
+
+
+class PromptBatch(Struct, frozen=True, kw_only=True, tag="prompts"):
+    batch_id: str
+    prompts: list[SealedPrompt]
 
 
 class LooseUsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
@@ -86,8 +93,12 @@ class UsageAck(Struct, frozen=True, kw_only=True, tag="usage_ack"):
     duplicate: int
 
 
-FromAgent = Hello | Telemetry | UsageBatch
-ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck
+class PromptAck(Struct, frozen=True, kw_only=True, tag="prompts_ack"):
+    batch_id: str
+
+
+FromAgent = Hello | Telemetry | UsageBatch | PromptBatch
+ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck | PromptAck
 
 decode_from_agent = Decoder(FromAgent).decode
 decode_loose_usage = Decoder(LooseUsageBatch).decode

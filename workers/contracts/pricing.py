@@ -26,13 +26,23 @@ def cost_pico_usd(
     price: Price, *, input_tokens: int, cached_input_tokens: int, output_tokens: int, is_served: bool = True
 ) -> int:
     """`input_tokens` includes the cached ones; `is_served`: an engine worked on it, so the price per request is due."""
-    listed = (
+    return charged(listed_pico_usd(price, input_tokens, cached_input_tokens, output_tokens, is_served), price)
+
+
+def listed_pico_usd(
+    price: Price,
+    input_tokens: int,
+    cached_input_tokens: int,
+    output_tokens: int,
+    is_served: bool,
+) -> int:
+    """Before discounts."""
+    return (
         (input_tokens - cached_input_tokens) * price.input_pico_usd
         + cached_input_tokens * price.cached_input_pico_usd
         + output_tokens * price.output_pico_usd
         + (price.request_pico_usd if is_served else 0)
     )
-    return charged(listed, price)
 
 
 def charged(listed_pico_usd: int, price: Price) -> int:

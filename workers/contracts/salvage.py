@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from workers.contracts.journal import JOURNAL_SUFFIX, Interrupted, Journal, JournalError, read_journal
 from workers.contracts.layout import write_whole
-from workers.contracts.settlement import record_of
+from workers.contracts.recording import record_of
 from workers.contracts.spool import SEGMENT_SUFFIX, first_sequence_of, segment_name
 from workers.contracts.usage import UsageRecord
 

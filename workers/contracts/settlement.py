@@ -1,16 +1,11 @@
-"""From what is known of one request to its usage record.
-
-The gateway that served it settles it; when that has died, whoever finds its journal does
-(workers/contracts/salvage.py).
-"""
+"""What is known of one request until it becomes a usage record (workers/contracts/recording.py)."""
 
 import math
 
 from msgspec import Struct
 
-from workers.contracts import pricing
 from workers.contracts.snapshot import Price
-from workers.contracts.usage import Outcome, UsageRecord, UsageSource
+from workers.contracts.usage import UsageSource
 
 # English text in current tokenizers; only for requests whose engine did not get to say.
 BYTES_PER_TOKEN = 4
@@ -35,7 +30,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     node_id: str
 
 
-class Settlement(Struct, kw_only=True):
+class Settlement(Struct, kw_only=True, omit_defaults=True):
     """All that a record needs of one request; times in seconds of the same monotonic clock, but for `arrived_unix_s`.
 
     `record_id` and `arrived_unix_s` are fixed before anything is sent to an engine, so that a record that is written
@@ -74,12 +69,6 @@ class Settlement(Struct, kw_only=True):
     output_limit: int | None = None
     pace_tokens_per_s: float = 0.0
 
-    def engine_ms(self, now: float) -> float | None:
-        if self.dispatched_at is None:
-            return None
-        now_s = now - self.on_engine_since if self.on_engine_since is not None else 0.0
-        return (self.spent_engine_s + now_s) * 1000
-
     def estimate(self, output_tokens: int, input_tokens: int | None = None) -> Used:
         """`input_tokens` None is unknown, and guessed from the bytes."""
         if self.output_limit is not None:
@@ -92,68 +81,3 @@ def estimated(*, prompt_bytes: int, output_tokens: int, input_tokens: int | None
     if input_tokens is None:
         input_tokens = math.ceil(prompt_bytes / BYTES_PER_TOKEN)
     return Used(source="estimated", input_tokens=input_tokens, output_tokens=max(output_tokens, 0))
-
-
-def cost_pico_usd(used: Used, price: Price) -> int:
-    return pricing.cost_pico_usd(
-        price,
-        input_tokens=used.input_tokens,
-        cached_input_tokens=used.cached_input_tokens,
-        output_tokens=used.output_tokens,
-        is_served=used.source != "none",
-    )
-
-
-def record_of(
-    request: Settlement,
-    used: Used,
-    origin: Origin,
-    *,
-    sequence: int,
-    now: float,
-    outcome: Outcome,
-    status: int,
-    error_code: str,
-) -> UsageRecord:
-    """`now` is the end of the request, on the settlement's monotonic clock."""
-    return UsageRecord(
-        record_id=request.record_id,
-        gateway_id=origin.gateway_id,
-        boot_id=origin.boot_id,
-        sequence=sequence,
-        request_id=request.request_id,
-        arrived_at=request.arrived_unix_s,
-        tenant_id=request.tenant_id,
-        key_id=request.key_id,
-        user_id=request.user_id,
-        end_user=request.end_user,
-        path=request.path,
-        public_model=request.public_model,
-        version_id=request.version_id,
-        deployment_id=request.deployment_id,
-        endpoint_id=request.endpoint_id,
-        node_id=origin.node_id,
-        service_class=request.service_class,
-        is_stream=request.is_stream,
-        status=status,
-        outcome=outcome,
-        usage_source=used.source,
-        input_tokens=used.input_tokens,
-        cached_input_tokens=used.cached_input_tokens,
-        output_tokens=used.output_tokens,
-        reasoning_tokens=used.reasoning_tokens,
-        queue_ms=_elapsed_ms(request.arrived_at, request.dispatched_at),
-        ttft_ms=_elapsed_ms(request.arrived_at, request.first_token_at),
-        total_ms=(now - request.arrived_at) * 1000,
-        cost_pico_usd=cost_pico_usd(used, request.price),
-        attempts=request.attempts,
-        error_code=error_code,
-        tags=request.tags,
-        workflow_id=request.workflow_id,
-        wasted_tokens=request.wasted_tokens,
-        engine_ms=request.engine_ms(now),
-    )
-
-
-def _elapsed_ms(start_at: float, end_at: float | None) -> float | None:
-    return None if end_at is None else (end_at - start_at) * 1000

@@ -29,6 +29,7 @@ class TenantPolicy(Struct, frozen=True, kw_only=True):
     """`max_queued_requests` bounds this tenant's queue on one gateway; more is refused with 429.
 
     `discounts_bp` are in basis points by model name; "" stands for every model without one of its own.
+    `keeps_prompts`: it asked for its prompts to be kept, sealed with the snapshot's `prompt_key`.
     """
 
     tenant_id: str
@@ -38,6 +39,7 @@ class TenantPolicy(Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     max_queued_requests: int = 1000
     discounts_bp: dict[str, int] = field(default_factory=dict)
+    keeps_prompts: bool = False
 
 
 class KeyGrant(Struct, frozen=True, kw_only=True):
@@ -108,13 +110,22 @@ class Route(Struct, frozen=True, kw_only=True):
     alternatives: list[str] = field(default_factory=list)
 
 
+class GatewayAddress(Struct, frozen=True, kw_only=True):
+    """Where a node's gateway answers: http:// or https://, host and port."""
+
+    node_id: str
+    url: str
+
+
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`endpoints` are fixed ones, for a gateway without an agent; an agent's own list is a file of its own.
 
     `cors_origins` are the browser origins that may call the gateway (the console's playground). `trusted_proxies` are
     the CIDR ranges whose X-Forwarded-For says who the client is. From `media_hosts` engines may fetch what a prompt
     points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
-    request itself. A tenant that `limits` leaves out has none.
+    request itself. A tenant that `limits` leaves out has none. `prompt_key` is base64 of 32 raw X25519 bytes; without
+    one no prompt is kept. `gateways` are those of all nodes that have told where they answer: files and batches are
+    asked for where they are kept.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -131,3 +142,5 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     trusted_proxies: list[str] = field(default_factory=list)
     media_hosts: list[str] = field(default_factory=list)
     limits: list[TenantLimits] = field(default_factory=list)
+    prompt_key: str = ""
+    gateways: list[GatewayAddress] = field(default_factory=list)

@@ -71,6 +71,9 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
 
     `state` is serving, paused (it asked for that), suspended (after failures), probed, stalled, draining, or how warm
     it is. `cost_profile` is "" for an engine whose speed must be learned. `report_age_s` is of its own metrics.
+    `cache_state` says how its KV events are followed, "" that there are none or that there is no choice: exact,
+    connecting, partial (it had cached something before), silent, unreadable or distrusted. All but exact: the prefix
+    index knows what we sent there and no more.
     `silent_s` is how long ago a token came or a counter of it grew, None while it has nothing to do.
     """
 
@@ -87,6 +90,7 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
     kv_used_ratio: float | None = None
     kv_capacity_tokens: int | None = None
     report_age_s: float | None = None
+    cache_state: str = ""
 
 
 class LengthEstimate(Struct, frozen=True, kw_only=True):

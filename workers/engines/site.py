@@ -13,13 +13,15 @@ from workers.contracts.cache import find_cache
 class Site(Struct, frozen=True, kw_only=True):
     """`cache` holds environments and models, shared by all clones of this user.
 
-    `python` runs our own modules, `gpu_name` is that of the first GPU.
+    `python` runs our own modules, `gpu_name` is that of the first GPU. In `sockets` engines of this node listen for
+    its other processes; without it they do not.
     """
 
     cache: Path
     gpu_count: int
     python: str
     gpu_name: str = ""
+    sockets: Path | None = None
 
 
 def find_site(environ: Mapping[str, str]) -> Site:

@@ -2,13 +2,16 @@
 
 from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
-from workers.gateway.heads import AnswerHead, Headers, header_lines
+from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 
 
 class ClientAnswer:
-    """Each call is one write. `head` is of the answer that has begun to go out and cannot be taken back; else None."""
+    """Each call is one write. `timing` is a header line.
+
+    `head` is of the answer that has begun to go out and cannot be taken back; else None.
+    """
 
     def __init__(self, client: ClientConnection, request: HttpRequest, *, api: API, own_headers: Headers) -> None:
         self._client = client
@@ -16,7 +19,7 @@ class ClientAnswer:
         self._is_http_10 = request.is_http_10
         self._request = request
         self._own_headers = own_headers
-        self.timing: Headers = []
+        self.timing = b""
         self.head: AnswerHead | None = None
 
     def add_header(self, name: bytes, value: bytes) -> None:
@@ -24,7 +27,7 @@ class ClientAnswer:
         self._own_headers = [*self._own_headers, (name, value)]
 
     def send_whole(self, head: AnswerHead, body: bytes) -> None:
-        lines = self._lines(head) + b"content-length: %d\r\n" % len(body)
+        lines = self._lines(head) + b"content-length: " + str(len(body)).encode() + b"\r\n"
         self._client.respond_with(head.status, lines, body)
 
     def send_error(self, error: GatewayError) -> None:
@@ -59,5 +62,8 @@ class ClientAnswer:
     def _lines(self, head: AnswerHead) -> bytes:
         """The engine's headers win over ours, but for those that speak of its own connection."""
         shown = head.shown_names
-        own = [header for header in self._own_headers if header[0] not in shown or header[0] == b"vary"]
-        return head.lines_downstream + header_lines(self.timing + own)
+        lines = [head.lines_downstream, self.timing]
+        for name, value in self._own_headers:
+            if name not in shown or name == b"vary":
+                lines += (name, b": ", value, b"\r\n")
+        return b"".join(lines)

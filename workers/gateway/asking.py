@@ -1,7 +1,5 @@
 """The request that goes to the engine: the client's own bytes, but for the model's name and the usage we ask for."""
 
-from msgspec import Struct
-
 from workers.contracts.settlement import Settlement
 from workers.gateway.bodies import Peek, with_fields
 from workers.gateway.degrading import DEGRADED_TO, Alternative
@@ -9,37 +7,63 @@ from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
+from workers.gateway.peeks import output_limit_of, wants_stream
 from workers.gateway.requests import HttpRequest
 
 Header = tuple[bytes, bytes]
 
 
-class Question(Struct, eq=False):
+class Question:
     """What a client asks. `public_model` and `served_name` differ when the engine knows the model by another name.
 
-    `alternatives` are the versions that may answer instead; `served_name` is then theirs.
+    `alternatives` are the versions that may answer instead; `served_name` is then theirs. `needs_usage`: it comes only
+    if it is asked for.
 
     `rank` of its class is its `priority` in an engine that has any: less is served first there, too.
     """
 
-    request: HttpRequest
-    path: EnginePath
-    request_id: str
-    trace_parent: bytes
-    peek: Peek
-    public_model: str
-    served_name: str
-    rank: int = 0
-    alternatives: tuple[Alternative, ...] = ()
+    __slots__ = (
+        "alternatives",
+        "needs_usage",
+        "output_limit",
+        "path",
+        "peek",
+        "public_model",
+        "rank",
+        "request",
+        "request_id",
+        "served_name",
+        "trace_parent",
+    )
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        path: EnginePath,
+        request_id: str,
+        trace_parent: bytes,
+        peek: Peek,
+        *,
+        public_model: str,
+        served_name: str,
+        rank: int = 0,
+        alternatives: tuple[Alternative, ...] = (),
+    ) -> None:
+        self.request = request
+        self.path = path
+        self.request_id = request_id
+        self.trace_parent = trace_parent
+        self.peek = peek
+        self.public_model = public_model
+        self.served_name = served_name
+        self.rank = rank
+        self.alternatives = alternatives
+        self.output_limit = output_limit_of(peek)
+        self.needs_usage = path.asks_for_usage and wants_stream(peek)
 
     @property
     def is_renamed(self) -> bool:
         return self.public_model != self.served_name
-
-    @property
-    def needs_usage(self) -> bool:
-        """Whether usage comes only if it is asked for."""
-        return self.path.asks_for_usage and self.peek.is_stream
 
     @property
     def prompt_bytes(self) -> int:
@@ -57,27 +81,37 @@ class Question(Struct, eq=False):
 
     def for_engine(self, engine: Engine, body: bytes) -> bytes:
         """The whole HTTP request. `body` is the client's, or goes on from it."""
-        head = self.request.head
-        body = self._body_for(engine, body)
-        return (
-            b"%b %b HTTP/1.1\r\nhost: %b\r\n%bx-request-id: %b\r\ntraceparent: %b\r\ncontent-length: %d\r\n\r\n%b"
-            % (
-                head.method,
-                head.path + b"?" + head.query if head.query else head.path,
-                engine.pool.authority,
-                head.lines_upstream,
+        return self._message(engine, self.request.head.line_upstream, self._body_for(engine, body))
+
+    def for_engine_at(self, engine: Engine, target: bytes, body: bytes) -> bytes:
+        """The same for what the gateway asks on the client's behalf; `body` goes as it is."""
+        return self._message(engine, b"POST " + target + b" HTTP/1.1\r\n", body)
+
+    def _message(self, engine: Engine, first_line: bytes, body: bytes) -> bytes:
+        return b"".join(
+            [
+                first_line,
+                engine.pool.host_line,
+                self.request.head.lines_upstream,
+                b"x-request-id: ",
                 self.request_id.encode(),
+                b"\r\ntraceparent: ",
                 self.trace_parent,
-                len(body),
+                b"\r\ncontent-length: ",
+                str(len(body)).encode(),
+                b"\r\n\r\n",
                 body,
-            )
+            ]
         )
 
     def _body_for(self, engine: Engine, body: bytes) -> bytes:
-        if self.is_renamed and self.path.is_form:
-            body = with_form_model(body, self.request.header(b"content-type"), self.served_name)
-        elif self.is_renamed:
-            body = with_fields(body, {"model": self.served_name})
+        if self.is_renamed:
+            body = self._renamed(body)
         if self.path.takes_priority and engine.endpoint.shape.has_priorities:
             body = with_fields(body, {"priority": self.rank})
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body
+
+    def _renamed(self, body: bytes) -> bytes:
+        if self.path.is_form:
+            return with_form_model(body, self.request.header(b"content-type"), self.served_name)
+        return with_fields(body, {"model": self.served_name})

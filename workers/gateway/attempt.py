@@ -23,7 +23,7 @@ class Attempt:
         self.engine = engine
         self.was_asked = False
         self._message = message
-        self._asker = asker
+        self._asker: Asker | None = asker
         self._upstream: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
 
@@ -38,12 +38,13 @@ class Attempt:
         """False when it goes on: the engine had only closed a kept connection while it was idle."""
         upstream, self._upstream = self._upstream, None
         if upstream is None or not upstream.was_used:
+            self._asker = None
             return True
         self._connecting = asyncio.create_task(self._connect())
         return False
 
     def ended(self) -> None:
-        self._upstream = None
+        self._upstream = self._asker = None
 
     def abandon(self) -> None:
         """The engine sees that nobody waits any more."""
@@ -52,6 +53,7 @@ class Attempt:
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.abandon()
+        self._asker = None
 
     def pause(self) -> None:
         if self._upstream is not None:
@@ -66,14 +68,17 @@ class Attempt:
             connection = await self.engine.pool.connect()
         except UpstreamError as error:
             self._connecting = None
-            self._asker.answer_failed(error)
+            if self._asker is not None:
+                self._asker.answer_failed(error)
             return
         self._connecting = None
         self._ask(connection)
 
     def _ask(self, connection: UpstreamConnection) -> None:
+        asker = self._asker
+        assert asker is not None, "who abandons it cancels the connecting"  # noqa: S101 - an invariant
         self._upstream = connection
         self.was_asked = True
-        connection.ask(self._message, self._asker)
-        if self._asker.is_client_stalled:
+        connection.ask(self._message, asker)
+        if asker.is_client_stalled:
             connection.transport.pause_reading()

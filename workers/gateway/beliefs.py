@@ -82,6 +82,7 @@ def _endpoint(engine: Engine, state: EndpointState) -> EndpointEstimate:
         kv_used_ratio=state.kv_usage,
         kv_capacity_tokens=engine.kv_capacity_tokens or engine.endpoint.shape.kv_capacity_tokens,
         report_age_s=state.report_age_s,
+        cache_state=engine.cache_state,
     )
 
 

@@ -15,22 +15,6 @@ _TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
 _MODEL = re.compile(rb'"model"\s*:\s*(' + _STRING + rb")", re.DOTALL)
 # UTF-16 and UTF-8 with their byte order marks, which Python's parser takes.
 _OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-_TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
-
-
-def first_text(*values: object) -> str:
-    """The first that is a string and not empty; "" if none is."""
-    for value in values:
-        if value and isinstance(value, str):
-            return value
-    return ""
-
-
-def is_true(value: object) -> bool:
-    """As vLLM's pydantic reads it: true, 1 and words for yes."""
-    if isinstance(value, str):
-        return value.lower() in _TRUE_WORDS
-    return value is True or value == 1
 
 
 class Peek(Struct):
@@ -61,29 +45,6 @@ class Peek(Struct):
     system: Raw = _NOTHING
     instructions: Raw = _NOTHING
     tools: Raw = _NOTHING
-
-    @property
-    def is_stream(self) -> bool:
-        return is_true(self.stream)
-
-    @property
-    def end_user(self) -> str:
-        """OpenAI's fields, or Anthropic's `metadata.user_id`."""
-        if not (self.safety_identifier or self.user or self.metadata):
-            return ""
-        in_metadata = self.metadata.get("user_id") if isinstance(self.metadata, dict) else None
-        return first_text(self.safety_identifier, self.user, in_metadata)[:256]
-
-    @property
-    def choices_per_prompt(self) -> int:
-        return self.n if isinstance(self.n, int) and self.n > 0 else 1
-
-    @property
-    def output_limit(self) -> int | None:
-        for limit in (self.max_completion_tokens, self.max_tokens, self.max_output_tokens):
-            if isinstance(limit, int) and limit >= 0:
-                return limit
-        return None
 
     def has_stream_option(self, name: str) -> bool:
         return isinstance(self.stream_options, dict) and bool(self.stream_options.get(name))

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
+from workers.gateway.attempt import Asker, Attempt
 from workers.gateway.bodies import Usage
 from workers.gateway.engines import Engine
 from workers.gateway.event_stream import EVENT_END
@@ -59,6 +60,11 @@ class Continuation(Struct, eq=False):
     def generated_tokens(self) -> int:
         return self.usage.completion_tokens or 0
 
+    def begin_attempt(self, question: Question, engine: Engine, asker: Asker) -> Attempt:
+        attempt = Attempt(engine, question.for_engine(engine, self.body), asker)
+        attempt.begin()
+        return attempt
+
     def open_stream(self, question: Question, engine: Engine) -> "ContinuedStream":
         rename = (question.served_name, question.public_model) if question.is_renamed else None
         return ContinuedStream(open_filter(question, engine, rename), self)
@@ -82,7 +88,7 @@ class Continuation(Struct, eq=False):
 def continue_from(question: Question, stream: AnswerStream) -> Continuation | None:
     """None where the rest would not be what the engine would have sent."""
     text, usage = stream.text, stream.usage
-    if text is None or usage is None:
+    if text is None or usage is None or not question.path.text_mark:
         return None
     try:
         fields: dict[str, Any] = _decode_fields(question.request.body)
@@ -134,7 +140,7 @@ def _asking_on(fields: dict[str, Any], text: bytes, generated_tokens: int, quest
     """The fields with the text as the beginning of the answer, and with limits for the rest alone."""
     is_chat = question.path.is_chat
     asked = _after_chat(fields, text) if is_chat else _after_prompt(fields, text)
-    if asked is None or (not is_chat and question.peek.output_limit is None):
+    if asked is None or (not is_chat and question.output_limit is None):
         return None  # how much completions give unasked is the engine's own affair
     for name, least in (("max_tokens", 1), ("max_completion_tokens", 1), ("min_tokens", 0)):
         value = msgspec.json.decode(fields.get(name, b"null"))
@@ -179,6 +185,8 @@ def _after_prefill(fields: dict[str, Any], messages: list[Raw], text: bytes) -> 
 
 class ContinuedStream:
     """The events of the second engine, as if the first had gone on sending. Seldom used, so each event is decoded."""
+
+    last_data = b""  # events have no numbers here
 
     def __init__(self, inner: AnswerStream, continuation: Continuation) -> None:
         self._inner = inner
@@ -253,7 +261,16 @@ class ContinuedStream:
                 fields[name] = self._before.first[name]
         if isinstance(fields.get("usage"), dict):
             fields["usage"] = self._summed(fields["usage"])
+        if isinstance(fields.get("timings"), dict):
+            fields["timings"] |= self._timings()
         return _DATA + _encode(fields) + EVENT_END
+
+    def _timings(self) -> dict[str, int]:
+        """What llama.cpp tells instead."""
+        usage = self.usage
+        prompt_tokens, cached_tokens = usage.prompt_tokens or 0, usage.cached_tokens
+        counts = {"cache_n": cached_tokens, "prompt_n": prompt_tokens - cached_tokens}
+        return counts | {"predicted_n": usage.completion_tokens or 0}
 
     def _summed(self, shown: dict[str, Any]) -> dict[str, Any]:
         """What the second engine found in its cache is of a prompt that is not the client's."""

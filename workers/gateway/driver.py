@@ -4,20 +4,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
-
 from workers.contracts.endpoints import Endpoint
-from workers.contracts.settlement import NOTHING, Used, cost_pico_usd
+from workers.contracts.recording import cost_pico_usd
+from workers.contracts.settlement import NOTHING, Used
 from workers.engines.interface import EngineReading
 from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
-from workers.gateway.flows import Flows
+from workers.gateway.flights import Flight, Flights, Scheduled
 from workers.gateway.roster import Roster
-from workers.gateway.trails import Trail, Trails
+from workers.gateway.trails import Trails
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Workflows
-from workers.scheduling.interface import Cancel, Command, Dispatch, Migrate, Reject, Suspect
+from workers.scheduling.interface import Cancel, Command, Dispatch, KVChange, Migrate, Reject, Suspect
 from workers.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -29,26 +28,8 @@ TIMER_GRAIN_S = 0.001
 LEARN_EACH = 8
 
 
-class Scheduled(Protocol):
-    """A request in the scheduler's hands. What is dispatched with a `batch` joins that and does not begin by itself."""
-
-    def dispatched(self, engine: Engine, batch: Batch | None = None) -> None: ...
-    def refused(self, reject: Reject) -> None: ...
-    def cancelled(self, cancel: Cancel) -> None: ...
-    def engine_stalled(self) -> None: ...
-
-
 class Timer(Protocol):
     def cancel(self) -> None: ...
-
-
-class Flight(Struct, eq=False):
-    """A request from its arrival to its end; `engine` is that of the attempt that runs."""
-
-    owner: Scheduled
-    terms: "Terms"
-    trail: Trail
-    engine: Engine | None = None
 
 
 class Driver:
@@ -70,14 +51,11 @@ class Driver:
         self._call_later = call_later
         self._timer: Timer | None = None
         self._timer_at = 0.0
-        self._scheduled: dict[int, Flight] = {}
+        self._flights = Flights()
         self._batches: dict[tuple[str, int], Batch] = {}
         self._next_id = 0
         self._roster = Roster(scheduler, monotonic, unix_time, turn)
-        self._flows = Flows()
         self.estimates = Estimates()
-        self.workflows = Workflows()
-        self.trails = Trails()
 
     @property
     def scheduler(self) -> Scheduler:
@@ -105,18 +83,21 @@ class Driver:
         """Whether there are more engines to choose from than those."""
         return self._roster.offered_to[version_id] > others
 
+    @property
+    def trails(self) -> Trails:
+        return self._flights.trails
+
+    @property
+    def workflows(self) -> Workflows:
+        return self._flights.workflows
+
     def count_running(self) -> Counter[str]:
         """By endpoint id."""
-        return Counter(f.engine.endpoint.endpoint_id for f in self._scheduled.values() if f.engine is not None)
+        return self._flights.count_running()
 
     def count_by_tenant(self) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
         """What waits and what runs, by tenant and class."""
-        queued: Counter[tuple[str, str]] = Counter()
-        running: Counter[tuple[str, str]] = Counter()
-        for flight in self._scheduled.values():
-            counts = queued if flight.engine is None else running
-            counts[flight.trail.tenant_id, flight.trail.service_class] += 1
-        return queued, running
+        return self._flights.count_by_tenant()
 
     # -- requests
 
@@ -126,23 +107,16 @@ class Driver:
         now = self._monotonic()
         request = terms.request
         request.request_id = self._next_id
-        share = self._flows.enter(terms.tenant, terms.fairness_id)
-        request.tenant_id, request.tenant_weight = share.account, share.weight
-        request.max_queued_of_tenant = share.max_queued
-        trail = Trail(label, terms.tenant.tenant_id, terms.tenant.service_class, request, [("arrived", now, "")])
-        flight = self._scheduled[request.request_id] = Flight(owner, terms, trail)
-        self.trails.open(trail)
-        if request.workflow_id:
-            self.workflows.began(request)
+        flight = self._flights.open(owner, terms, label, now)
         self._carry_out(self._scheduler.request_arrived(request, now))
-        if flight.engine is None and not trail.is_over:
-            trail.add("queued", now)
+        if flight.engine is None and not flight.trail.is_over:
+            flight.trail.add("queued", now)
         return request.request_id
 
     def first_token(self, request_id: int, at: float | None = None) -> None:
         """`at` is given where the engine tells it afterwards."""
         at = self._monotonic() if at is None else at
-        flight = self._scheduled[request_id]
+        flight = self._flights.by_id[request_id]
         flight.trail.add("first_token", at)
         self._carry_out(self._scheduler.first_token(request_id, at))
 
@@ -153,17 +127,17 @@ class Driver:
     def finished(self, request_id: int, used: Used = NOTHING) -> None:
         """The answer came to its end."""
         now = self._monotonic()
-        flight = self._scheduled.pop(request_id)
+        flight = self._flights.take(request_id)
         if used.source == "engine":
             self._learn(flight, used)
-        self._close(flight, "completed", now)
+        self._flights.close(flight, "completed", now)
         self._carry_out(self._scheduler.request_finished(request_id, now, used.output_tokens))
         self._spend(flight, used)
 
     def withdrawn(self, request_id: int, used: Used = NOTHING) -> None:
         now = self._monotonic()
-        flight = self._scheduled.pop(request_id)
-        self._close(flight, "withdrawn", now)
+        flight = self._flights.take(request_id)
+        self._flights.close(flight, "withdrawn", now)
         self._carry_out(self._scheduler.request_withdrawn(request_id, now))
         self._spend(flight, used)
 
@@ -178,13 +152,13 @@ class Driver:
     ) -> None:
         """`generated_tokens` have gone out and can be continued from; for `retry_after_s` the engine wants nothing."""
         now = self._monotonic()
-        flight = self._scheduled[request_id]
+        flight = self._flights.by_id[request_id]
         if may_retry:
             flight.trail.add("failed", now, flight.engine.endpoint.endpoint_id if flight.engine else "")
             flight.engine = None
         else:
-            del self._scheduled[request_id]
-            self._close(flight, "failed", now)
+            self._flights.take(request_id)
+            self._flights.close(flight, "failed", now)
         self._carry_out(
             self._scheduler.request_failed(
                 request_id, now, may_retry=may_retry, generated_tokens=generated_tokens, retry_after_s=retry_after_s
@@ -220,6 +194,10 @@ class Driver:
         """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""
         self._carry_out(self._roster.reported(engine, reading, taken_at))
 
+    def cache_changed(self, endpoint_id: str, changes: list[KVChange]) -> None:
+        """What the engine says of its KV cache, in the numbers of prefix blocks."""
+        self._carry_out(self._roster.cache_changed(endpoint_id, changes))
+
     def close_connections(self) -> None:
         """The idle ones; those in use end with their requests."""
         self._roster.close_connections()
@@ -247,7 +225,7 @@ class Driver:
 
     def _carry_out(self, commands: list[Command]) -> None:
         if commands:
-            self._note_decisions()
+            self._flights.decided(self._scheduler.take_drafts())
             now = self._monotonic()
             for command in commands:
                 self._obey(command, now)
@@ -257,8 +235,8 @@ class Driver:
 
     def _obey(self, command: Command, now: float) -> None:
         if isinstance(command, Reject):
-            flight = self._scheduled.pop(command.request_id)
-            self._close(flight, "refused", now, command.code)
+            flight = self._flights.take(command.request_id)
+            self._flights.close(flight, "refused", now, command.code)
             flight.owner.refused(command)
         elif isinstance(command, Cancel):
             self._cancel(command)
@@ -269,7 +247,7 @@ class Driver:
 
     def _send(self, command: Dispatch | Migrate, now: float) -> None:
         # An owner that reported generated tokens knows what to do with a Migrate.
-        flight = self._scheduled[command.request_id]
+        flight = self._flights.by_id[command.request_id]
         engine = self._roster.engines[command.endpoint_id]
         if isinstance(command, Dispatch) and command.version_id and command.version_id != flight.terms.version_id:
             flight.trail.add("degraded", now, flight.terms.degrade(command.version_id))
@@ -288,28 +266,13 @@ class Driver:
             batch.begin()
 
     def _cancel(self, cancel: Cancel) -> None:
-        flight = self._scheduled.get(cancel.request_id)
+        flight = self._flights.by_id.get(cancel.request_id)
         if flight is not None:
             flight.trail.add("cancelled", self._monotonic(), cancel.reason)
             flight.owner.cancelled(cancel)
 
     def _fail_over(self, suspect: Suspect) -> None:
         for request_id in suspect.request_ids:
-            flight = self._scheduled.get(request_id)
+            flight = self._flights.by_id.get(request_id)
             if flight is not None:
                 flight.owner.engine_stalled()
-
-    def _note_decisions(self) -> None:
-        for draft in self._scheduler.take_drafts():
-            flight = self._scheduled.get(draft.ticket.request.request_id)
-            if flight is not None:
-                flight.trail.decide(draft)
-
-    def _close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
-        request = flight.terms.request
-        flight.trail.add(how, now, detail)
-        flight.engine = None
-        self.trails.close(flight.trail)
-        self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
-        if request.workflow_id:
-            self.workflows.ended(request)

@@ -15,6 +15,7 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import with_model
 from workers.gateway.continuing import Continuation
+from workers.gateway.continuing_named import NamedContinuation
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead
 from workers.gateway.metering import outcome_of
@@ -26,9 +27,9 @@ How = Literal["finished", "failed", "withdrawn"]
 
 
 class Ending:
-    """One of its methods is called, once. `on_end` is called with the record."""
+    """What an exchange is of, and how it ends: one of these methods is called, once."""
 
-    __slots__ = ("_answer", "_monotonic", "_on_end", "_place", "_question", "_tally")
+    __slots__ = ("_answer", "_monotonic", "_place", "_question", "_tally")
 
     def __init__(
         self,
@@ -36,16 +37,13 @@ class Ending:
         answer: ClientAnswer,
         tally: Tally,
         place: Place,
-        *,
         monotonic: Callable[[], float],
-        on_end: Callable[[], None],
     ) -> None:
         self._question = question
         self._answer = answer
         self._tally = tally
         self._place = place
         self._monotonic = monotonic
-        self._on_end = on_end
 
     def with_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         self._settle(self._tally.of_stream(stream), "failed" if stream.has_error else "completed", head.status)
@@ -68,7 +66,9 @@ class Ending:
         has_failed = head.status >= 500 or head.turns_away  # noqa: PLR2004 - HTTP
         self._place.give_back("failed" if has_failed else "finished", self._tally.used, head.retry_after_s)
 
-    def in_the_engines_place(self, stream: AnswerStream, head: AnswerHead, continuation: Continuation) -> None:
+    def in_the_engines_place(
+        self, stream: AnswerStream, head: AnswerHead, continuation: Continuation | NamedContinuation
+    ) -> None:
         """All was generated, and only the end of the stream is missing."""
         self._settle(self._tally.of_stream(stream), "completed", head.status)
         self._answer.end(head, stream.finish_whole_events() + continuation.ending())
@@ -94,7 +94,6 @@ class Ending:
         self._leave("withdrawn")
 
     def _settle(self, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
-        self._on_end()
         self._tally.settle(used, outcome, status, error_code, self._monotonic())
 
     def _leave(self, how: How) -> None:

@@ -19,7 +19,7 @@ class Engine(Struct, eq=False):
     """An endpoint with its connections, and what was learned of it.
 
     `tokens_per_s` is the pace of one request there; 0 is unknown. `fingerprint` is as StreamFilter has it. `reading` is
-    what it said of itself last.
+    what it said of itself last, `cache_state` how far its KV events are followed ("": not).
     """
 
     endpoint: Endpoint
@@ -28,6 +28,13 @@ class Engine(Struct, eq=False):
     fingerprint: bytes | None = None
     reading: "EngineReading | None" = None
     kv_capacity_tokens: int | None = None
+    cache_state: str = ""
+
+    @property
+    def block_tokens(self) -> int | None:
+        """Of its KV cache, where it has told."""
+        told = self.reading.block_tokens if self.reading is not None else None
+        return told or self.endpoint.shape.block_tokens
 
     @property
     def profile(self) -> StepCost | None:

@@ -5,8 +5,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from math import exp, log
 
-from msgspec import Struct
-
 from workers.gateway.bodies import Peek
 from workers.gateway.lines import ERROR_RATE, Line
 
@@ -20,25 +18,32 @@ LENGTH_RATE = 0.05
 FIRST_LENGTH_RATE = 0.25
 # What an image or a sound stands for, as no byte of it is text.
 TOKENS_PER_ATTACHMENT = 1024
+_BASE64 = b";base64,"
 _ATTACHMENT = re.compile(rb";base64,[A-Za-z0-9+/=]*")
 _TOKEN_IDS = re.compile(rb"[\[\s]*\[\s*[0-9]")
 
 
-class Prompt(Struct, frozen=True):
+class Prompt:
     """`text_bytes` is 0 where the tokens do not follow from the size of a text."""
 
-    tokens: int
-    text_bytes: int = 0
+    __slots__ = ("text_bytes", "tokens")
+
+    def __init__(self, tokens: int, text_bytes: int = 0) -> None:
+        self.tokens = tokens
+        self.text_bytes = text_bytes
 
 
-class Length(Struct):
+class Length:
     """Of the answers to one tenant from one version: the running mean of their logarithms, and how far off it was."""
 
-    tenant_id: str
-    version_id: str
-    mean_log: float = PRIOR_LOG_LENGTH
-    error: float = 1.0
-    count: int = 0
+    __slots__ = ("count", "error", "mean_log", "tenant_id", "version_id")
+
+    def __init__(self, tenant_id: str, version_id: str) -> None:
+        self.tenant_id = tenant_id
+        self.version_id = version_id
+        self.mean_log = PRIOR_LOG_LENGTH
+        self.error = 1.0
+        self.count = 0
 
     @property
     def tokens(self) -> float:
@@ -63,12 +68,17 @@ class Estimates:
         ids = found.prompt or found.input
         if ids and _TOKEN_IDS.match(ids):
             return Prompt(bytes(ids).count(b",") + 1)
-        size = sum(map(len, text)) or body_bytes
-        files = [file for part in text if b";base64," in part for file in _ATTACHMENT.findall(part)]
+        size = 0
+        files: list[bytes] = []
+        for part in text:
+            size += len(part)
+            if part.find(_BASE64) >= 0:
+                files += _ATTACHMENT.findall(part)
         if files:
             size -= sum(map(len, files))
-            return Prompt(round(self._line(version_id).expect(size)) + len(files) * TOKENS_PER_ATTACHMENT)
-        return Prompt(round(self._line(version_id).expect(size)), size)
+            return Prompt(self._expect(version_id, size) + len(files) * TOKENS_PER_ATTACHMENT)
+        size = size or body_bytes
+        return Prompt(self._expect(version_id, size), size)
 
     def output_tokens(self, tenant_id: str, version_id: str, limit: int | None) -> float:
         length = self.lengths.get((tenant_id, version_id))
@@ -93,6 +103,9 @@ class Estimates:
                 self.lengths.popitem(last=False)
         self.lengths.move_to_end(key)
         length.learn(tokens)
+
+    def _expect(self, version_id: str, text_bytes: int) -> int:
+        return int(self._line(version_id).expect(text_bytes) + 0.5)
 
     def _line(self, version_id: str) -> Line:
         line = self.prompts.get(version_id)

@@ -45,9 +45,12 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _own_lines(own)
     lines += _gen_ai_lines([(_gen_ai_labels(*key), one) for key, one in series])
     lines += _vllm_lines(series_by_model(metrics), metrics.in_flight)
+    lines += _fullness_lines(metrics.kv_used)
     lines += _unrecorded_lines(metrics.refused_unrecorded)
     lines += metrics.limits.lines()
+    lines += metrics.kv_events.lines()
     lines += _span_lines(metrics.spans)
+    lines += _prompt_lines(metrics.dropped_prompts)
     lines += _report_lines(report)
     return "".join(lines)
 
@@ -126,6 +129,14 @@ def _vllm_lines(models: dict[str, list[Series]], in_flight: dict[str, tuple[int,
             yield from _histogram(name, {"model_name": model}, Histogram.sum_of(map(pick, series)))
 
 
+def _fullness_lines(kv_used: dict[str, float]) -> Iterator[str]:
+    if kv_used:
+        name = "vllm:kv_cache_usage_perc"
+        yield _head(name, "gauge", "How full the engines' KV caches are, 0 to 1.")
+        for model, used in kv_used.items():
+            yield _sample(name, {"model_name": model}, used)
+
+
 def _unrecorded_lines(by_code: dict[str, int]) -> Iterator[str]:
     yield _head("tokenyard_gateway_unrecorded_errors_total", "counter", "Errors to requests that leave no record.")
     for code, count in list(by_code.items()):
@@ -136,6 +147,12 @@ def _span_lines(spans: SpanCounts) -> Iterator[str]:
     yield _head("tokenyard_gateway_spans_total", "counter", "Spans of traces that a collector took, or did not.")
     for outcome, count in (("sent", spans.sent), ("dropped", spans.dropped)):
         yield _sample("tokenyard_gateway_spans_total", {"outcome": outcome}, count)
+
+
+def _prompt_lines(dropped: int) -> Iterator[str]:
+    name = "tokenyard_gateway_prompts_dropped_total"
+    yield _head(name, "counter", "Prompts that should have been kept and were not.")
+    yield f"{name} {dropped}\n"
 
 
 def _report_lines(report: GatewayReport) -> Iterator[str]:

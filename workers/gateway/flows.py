@@ -5,19 +5,20 @@ A tenant's flows divide its weight and its queue among them, so that inventing f
 
 from zlib import crc32
 
-from msgspec import Struct
-
 from workers.contracts.snapshot import TenantPolicy
 
 MAX_FLOWS_PER_TENANT = 64
 
 
-class Share(Struct, frozen=True):
+class Share:
     """What a request has of its tenant. `account` is what the scheduler knows the flow by."""
 
-    account: str
-    weight: float
-    max_queued: int
+    __slots__ = ("account", "max_queued", "weight")
+
+    def __init__(self, account: str, weight: float, max_queued: int) -> None:
+        self.account = account
+        self.weight = weight
+        self.max_queued = max_queued
 
 
 class Flows:

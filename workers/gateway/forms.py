@@ -31,34 +31,38 @@ def with_form_model(body: bytes, content_type: bytes, name: str) -> bytes:
     return body[: span.start] + name.encode() + body[span.stop :]
 
 
-def list_parts(body: bytes, content_type: bytes) -> "list[Part]":
-    """In their order. Raises a 400 when it is not a form."""
+def boundary_of(content_type: bytes) -> bytes:
+    """Raises a 400 when it is not a form's."""
     boundary = _BOUNDARY.search(content_type)
     if boundary is None or not content_type.lower().startswith(b"multipart/form-data"):
         raise bad_request("invalid_form", "The body must be multipart/form-data with a boundary.")
-    return _parts(body, b"--" + boundary[1])
+    return boundary[1]
 
 
-class Part(Struct, frozen=True):
-    """Where its value stands; "" of what it does not say."""
+def part_names(head: bytes) -> tuple[str, str]:
+    """Its name and the name of its file, of the head of a part; "" of what it does not say."""
+    return _found(_NAME, head), _found(_FILENAME, head)
+
+
+class _Part(Struct, frozen=True):
+    """Where its value stands."""
 
     name: str
-    filename: str
     span: slice
 
 
 def _find_fields(body: bytes, content_type: bytes) -> dict[str, slice]:
     """Where the values stand. A second `model` is refused: parsers differ in which they take."""
     fields: dict[str, slice] = {}
-    for part in list_parts(body, content_type):
+    for part in _parts(body, b"--" + boundary_of(content_type)):
         if part.name == "model" and part.name in fields:
             raise bad_request("invalid_form", "The form has more than one model.", "model")
         fields[part.name] = part.span
     return fields
 
 
-def _parts(body: bytes, delimiter: bytes) -> list[Part]:
-    parts: list[Part] = []
+def _parts(body: bytes, delimiter: bytes) -> list[_Part]:
+    parts: list[_Part] = []
     start = 0 if body.startswith(delimiter) else body.find(b"\r\n" + delimiter) + 2
     while len(parts) < MAX_PARTS:
         head_start = start + len(delimiter)
@@ -66,12 +70,11 @@ def _parts(body: bytes, delimiter: bytes) -> list[Part]:
         end = body.find(b"\r\n" + delimiter, head_end + 2)
         if head_end < 0 or end < 0:
             return parts
-        name, filename = (_found(pattern, body, head_start, head_end) for pattern in (_NAME, _FILENAME))
-        parts.append(Part(name, filename, slice(head_end + 4, end)))
+        parts.append(_Part(_found(_NAME, body[head_start:head_end]), slice(head_end + 4, end)))
         start = end + 2
     raise bad_request("invalid_form", f"The form has more than {MAX_PARTS} parts.")
 
 
-def _found(pattern: re.Pattern[bytes], body: bytes, start: int, end: int) -> str:
-    found = pattern.search(body, start, end)
+def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
+    found = pattern.search(head)
     return found[1].decode("utf-8", "replace") if found else ""

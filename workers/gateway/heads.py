@@ -6,8 +6,10 @@ the body. Such a message is taken as parsed already: its bytes are those that th
 
 import re
 from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+if TYPE_CHECKING:
+    from workers.gateway.introduction import Introduction
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -15,6 +17,7 @@ MAX_REMEMBERED_BYTES = 4096
 # An engine that has no room now; another one may have.
 TURNED_AWAY = (429, 503)
 _MAX_DIGITS = 9
+_ZERO, _NINE = 48, 57
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]{1,8})\r\n", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -30,49 +33,66 @@ _NOT_DOWNSTREAM = frozenset(
 )
 
 
-class RequestHead(Struct, eq=False, frozen=True):
-    """`headers` are as sent, names in lower case; `lines_upstream` is what of them an engine may see."""
+class RequestHead:
+    """`headers` are as sent, names in lower case; `lines_upstream` is what of them an engine may see.
 
-    method: bytes
-    path: bytes
-    query: bytes
-    headers: Headers
-    is_http_10: bool
-    keeps_alive: bool
-    first_by_name: dict[bytes, bytes]
-    lines_upstream: bytes
+    `introduction` is what was made of it last; a connection repeats its head.
+    """
+
+    __slots__ = (
+        "first_by_name",
+        "headers",
+        "introduction",
+        "is_http_10",
+        "keeps_alive",
+        "line_upstream",
+        "lines_upstream",
+        "method",
+        "path",
+        "query",
+    )
+
+    def __init__(self, method: bytes, url: bytes, headers: Headers, *, is_http_10: bool, keeps_alive: bool) -> None:
+        self.method = method
+        self.path, _, self.query = url.partition(b"?")
+        self.headers = headers
+        self.is_http_10 = is_http_10
+        self.keeps_alive = keeps_alive
+        self.first_by_name = dict(reversed(headers))
+        target = self.path + b"?" + self.query if self.query else self.path
+        self.line_upstream = method + b" " + target + b" HTTP/1.1\r\n"
+        self.lines_upstream = header_lines([header for header in headers if header[0] not in _NOT_UPSTREAM])
+        self.introduction: Introduction | None = None
 
 
-class AnswerHead(Struct, eq=False, frozen=True):
+class AnswerHead:
     """Of an engine's answer; `lines_downstream` is what of its headers a client may see, `shown_names` their names.
 
     `retry_after_s` is what an engine asks for that takes nothing now; None where it asks for nothing.
     """
 
-    status: int
-    shown_names: frozenset[bytes]
-    has_length: bool
-    lines_downstream: bytes
-    is_event_stream: bool
-    retry_after_s: float | None = None
+    __slots__ = ("has_length", "is_event_stream", "lines_downstream", "retry_after_s", "shown_names", "status")
+
+    def __init__(
+        self,
+        *,
+        status: int,
+        shown_names: frozenset[bytes],
+        has_length: bool,
+        lines_downstream: bytes,
+        is_event_stream: bool,
+        retry_after_s: float | None = None,
+    ) -> None:
+        self.status = status
+        self.shown_names = shown_names
+        self.has_length = has_length
+        self.lines_downstream = lines_downstream
+        self.is_event_stream = is_event_stream
+        self.retry_after_s = retry_after_s
 
     @property
     def turns_away(self) -> bool:
         return self.status in TURNED_AWAY
-
-
-def request_head(method: bytes, url: bytes, headers: Headers, *, is_http_10: bool, keeps_alive: bool) -> RequestHead:
-    path, _, query = url.partition(b"?")
-    return RequestHead(
-        method,
-        path,
-        query,
-        headers,
-        is_http_10,
-        keeps_alive,
-        dict(reversed(headers)),
-        header_lines([header for header in headers if header[0] not in _NOT_UPSTREAM]),
-    )
 
 
 def answer_head(status: int, headers: Headers) -> AnswerHead:
@@ -118,26 +138,29 @@ def header_lines(headers: Headers) -> bytes:
     return b"".join([name + b": " + value + b"\r\n" for name, value in headers])
 
 
-class HeadBytes(Struct, eq=False, frozen=True):
+class HeadBytes:
     """A head around the digits of its content-length."""
 
-    before: bytes
-    after: bytes
+    __slots__ = ("after", "before")
+
+    def __init__(self, before: bytes, after: bytes) -> None:
+        self.before = before
+        self.after = after
 
     def body_of(self, message: bytes) -> bytes | None:
         """The body, if `message` is one whole message with this very head but for the length of its body."""
-        before = self.before
-        if not message.startswith(before):
+        at = len(self.before)
+        if message[:at] != self.before:
             return None
-        digits_at = len(before)
-        digits_end = message.find(b"\r", digits_at, digits_at + 9)
-        if digits_end < 0 or not message.startswith(self.after, digits_end):
+        body_bytes, digits_at, last = 0, at, min(len(message), at + _MAX_DIGITS)
+        while at < last and _ZERO <= message[at] <= _NINE:
+            body_bytes = 10 * body_bytes + message[at] - _ZERO
+            at += 1
+        body_at = at + len(self.after)
+        if body_bytes != len(message) - body_at or message[at:body_at] != self.after:
             return None
-        digits = message[digits_at:digits_end]
-        body_at = digits_end + len(self.after)
-        if not digits.isdigit() or int(digits) != len(message) - body_at:
-            return None
-        return message[body_at:]
+        is_sound = at == digits_at + 1 or (at > digits_at and message[digits_at] != _ZERO)
+        return message[body_at:] if is_sound else None
 
 
 def head_bytes(message: bytes) -> HeadBytes | None:

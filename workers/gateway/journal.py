@@ -22,7 +22,6 @@ from workers.contracts.journal import (
     SETTLED,
     SLOT_BYTES,
     SLOT_HEAD_BYTES,
-    word_0,
 )
 from workers.contracts.settlement import Origin, Settlement
 from workers.contracts.usage import UsageRecord
@@ -77,7 +76,7 @@ class Slot:
         words, at = self._words, self._at
         self._bytes[: len(piece)] = piece
         words[at + 1], words[at + 2], words[at + 3] = notes
-        words[at] = word_0(state, len(piece), next_slot)
+        words[at] = _word_0(state, len(piece), next_slot)
 
     def free(self) -> None:
         self._words[self._at] = 0
@@ -210,6 +209,11 @@ class Journal:
         first = self._extents * SLOTS_PER_EXTENT
         self._free += [Slot(first + index, extent, words) for index in reversed(range(SLOTS_PER_EXTENT))]
         self._extents += 1
+
+
+def _word_0(state: int, piece_bytes: int, next_slot: int) -> int:
+    """`next_slot` is the number plus one, 0 for none."""
+    return state | piece_bytes << 8 | next_slot << 32
 
 
 def _within(tokens: int) -> int:

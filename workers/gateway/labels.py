@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 
-from workers.gateway.bodies import Peek, first_text
+from workers.gateway.bodies import Peek
 from workers.gateway.heads import Headers
+from workers.gateway.peeks import first_text
 
 # The most that OpenAI's own API takes as metadata.
 MAX_METADATA = 16
@@ -87,4 +88,8 @@ def trace_parent(noted: dict[bytes, bytes], request_id: str, random_bits: Callab
     trace_id = request_id.encode()
     if not _MADE_ID.fullmatch(trace_id):
         trace_id = b"%032x" % (random_bits(128) | 1 << 64 | 1)
-    return b"00-%b-%b-01" % (trace_id, trace_id[16:])
+    return new_trace(trace_id)
+
+
+def new_trace(trace_id: bytes) -> bytes:
+    return b"00-" + trace_id + b"-" + trace_id[16:] + b"-01"

@@ -9,7 +9,8 @@ import msgspec
 
 from workers.contracts.ids import uuid7
 from workers.contracts.outcomes import TaskOutcome
-from workers.contracts.settlement import NOTHING, Origin, Settlement, Used, record_of
+from workers.contracts.recording import record_of
+from workers.contracts.settlement import NOTHING, Origin, Settlement, Used
 from workers.contracts.usage import Outcome, UsageRecord
 from workers.gateway.bodies import Usage
 

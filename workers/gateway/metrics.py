@@ -1,15 +1,13 @@
 """Counts of settled requests, kept in lists of numbers; docs/metrics.md lists every name that is made of them.
 
-`observe` runs on the gateway's loop, once per request, and adds in line: calls would double its price. `render` runs on
-the admin port's thread, where a number may be one request newer than the next, which a scrape cannot tell.
+`observe` runs on the gateway's loop, once per request. `render` runs on the admin port's thread, where a number may be
+one request newer than the next, which a scrape cannot tell.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
-from msgspec import Struct, field
-
 from workers.contracts.usage import UsageRecord
+from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.limits.figures import LimitFigures
 
 # Buckets as OpenTelemetry's GenAI conventions advise them; times in milliseconds, as records have them.
@@ -27,45 +25,64 @@ OTHER = "other"
 SeriesKey = tuple[str, str, str]
 
 
-class Histogram(Struct, eq=False):
+class Histogram:
     """`counts` has one more than there are bounds: what lies above the last."""
 
-    bounds: tuple[int, ...]
-    counts: list[int]
-    total: float = 0.0
+    __slots__ = ("bounds", "counts", "total")
 
-    @classmethod
-    def over(cls, bounds: tuple[int, ...]) -> "Histogram":
-        return cls(bounds, [0] * (len(bounds) + 1))
+    def __init__(self, bounds: tuple[int, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
 
-    @classmethod
-    def sum_of(cls, histograms: Iterable["Histogram"]) -> "Histogram":
+    @staticmethod
+    def sum_of(histograms: Iterable["Histogram"]) -> "Histogram":
         """Of some with the same bounds; there is at least one."""
-        first, *others = histograms
-        counts, total = list(first.counts), first.total
-        for other in others:
-            counts = [a + b for a, b in zip(counts, other.counts, strict=True)]
-            total += other.total
-        return cls(first.bounds, counts, total)
+        summed: Histogram | None = None
+        for histogram in histograms:
+            summed = summed or Histogram(histogram.bounds)
+            summed.counts = [a + b for a, b in zip(summed.counts, histogram.counts, strict=True)]
+            summed.total += histogram.total
+        assert summed is not None, "there is at least one"  # noqa: S101 - an invariant
+        return summed
+
+    def add(self, value: float) -> None:
+        slot = 0
+        for bound in self.bounds:
+            if value <= bound:
+                break
+            slot += 1
+        self.counts[slot] += 1
+        self.total += value
 
 
-def _histogram(bounds: tuple[int, ...]) -> Histogram:
-    return field(default_factory=lambda: Histogram.over(bounds))
-
-
-class Series(Struct, eq=False, kw_only=True):
+class Series:
     """Of one model, service class and path. `outcomes` counts by outcome and group of status."""
 
-    outcomes: list[int] = field(default_factory=lambda: [0] * (len(OUTCOMES) * _STATUS_GROUPS))
-    duration_ms: Histogram = _histogram(DURATION_MS)
-    queue_ms: Histogram = _histogram(QUEUE_MS)
-    ttft_ms: Histogram = _histogram(TTFT_MS)
-    tpot_ms: Histogram = _histogram(TPOT_MS)
-    input_tokens: Histogram = _histogram(TOKENS)
-    output_tokens: Histogram = _histogram(TOKENS)
-    cached_input_tokens: int = 0
-    reasoning_tokens: int = 0
-    estimated: int = 0
+    __slots__ = (
+        "cached_input_tokens",
+        "duration_ms",
+        "estimated",
+        "input_tokens",
+        "outcomes",
+        "output_tokens",
+        "queue_ms",
+        "reasoning_tokens",
+        "tpot_ms",
+        "ttft_ms",
+    )
+
+    def __init__(self) -> None:
+        self.outcomes = [0] * (len(OUTCOMES) * _STATUS_GROUPS)
+        self.duration_ms = Histogram(DURATION_MS)
+        self.queue_ms = Histogram(QUEUE_MS)
+        self.ttft_ms = Histogram(TTFT_MS)
+        self.tpot_ms = Histogram(TPOT_MS)
+        self.input_tokens = Histogram(TOKENS)
+        self.output_tokens = Histogram(TOKENS)
+        self.cached_input_tokens = 0
+        self.reasoning_tokens = 0
+        self.estimated = 0
 
     def by_outcome(self) -> list[tuple[str, int, int]]:
         """(outcome, hundreds of the status, count), of those that have been seen."""
@@ -76,33 +93,40 @@ class Series(Struct, eq=False, kw_only=True):
 _OUTCOME_SLOTS = {outcome: number * _STATUS_GROUPS for number, outcome in enumerate(OUTCOMES)}
 
 
-class SpanCounts(Struct):
+class SpanCounts:
     """`dropped`: no collector took them, or too many waited for one."""
 
-    sent: int = 0
-    dropped: int = 0
+    __slots__ = ("dropped", "sent")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.dropped = 0
 
 
 class RequestMetrics:
-    """`in_flight` is (running, waiting) by model, as of the last second. Series are bounded: the rest share one."""
+    """Series are bounded: the rest share one.
+
+    `in_flight` is (running, waiting) and `kv_used` how full the engines' caches are, by model, as of the last second.
+    """
 
     def __init__(self) -> None:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
+        self.kv_used: dict[str, float] = {}
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
+        self.kv_events = KVEventFigures()
         self.spans = SpanCounts()
+        self.dropped_prompts = 0
 
     def observe(self, record: UsageRecord) -> None:
         key = (record.public_model, record.service_class, record.path)
         series = self.series.get(key) or self._open(key)
         series.outcomes[_OUTCOME_SLOTS[record.outcome] + min(record.status // 100, _STATUS_GROUPS - 1)] += 1
-        total_ms, queue_ms, ttft_ms = record.total_ms, record.queue_ms, record.ttft_ms
-        series.duration_ms.counts[bisect_left(DURATION_MS, total_ms)] += 1
-        series.duration_ms.total += total_ms
+        series.duration_ms.add(record.total_ms)
+        queue_ms, ttft_ms = record.queue_ms, record.ttft_ms
         if queue_ms is not None:
-            series.queue_ms.counts[bisect_left(QUEUE_MS, queue_ms)] += 1
-            series.queue_ms.total += queue_ms
+            series.queue_ms.add(queue_ms)
         if ttft_ms is not None:
             _add_token_times(series, record, ttft_ms)
         if record.usage_source != "none":
@@ -119,20 +143,14 @@ class RequestMetrics:
 
 
 def _add_token_times(series: Series, record: UsageRecord, ttft_ms: float) -> None:
-    series.ttft_ms.counts[bisect_left(TTFT_MS, ttft_ms)] += 1
-    series.ttft_ms.total += ttft_ms
+    series.ttft_ms.add(ttft_ms)
     if record.output_tokens > 1:
-        tpot_ms = (record.total_ms - ttft_ms) / (record.output_tokens - 1)
-        series.tpot_ms.counts[bisect_left(TPOT_MS, tpot_ms)] += 1
-        series.tpot_ms.total += tpot_ms
+        series.tpot_ms.add((record.total_ms - ttft_ms) / (record.output_tokens - 1))
 
 
 def _add_tokens(series: Series, record: UsageRecord) -> None:
-    tokens_in, tokens_out = record.input_tokens, record.output_tokens
-    series.input_tokens.counts[bisect_left(TOKENS, tokens_in)] += 1
-    series.input_tokens.total += tokens_in
-    series.output_tokens.counts[bisect_left(TOKENS, tokens_out)] += 1
-    series.output_tokens.total += tokens_out
+    series.input_tokens.add(record.input_tokens)
+    series.output_tokens.add(record.output_tokens)
     series.cached_input_tokens += record.cached_input_tokens
     series.reasoning_tokens += record.reasoning_tokens
     series.estimated += record.usage_source == "estimated"

@@ -8,11 +8,10 @@ comes in: any division of the same bytes gives the same requests and the same re
 
 import re
 from collections.abc import Callable
-
-from msgspec import Struct
+from typing import Protocol
 
 from workers.gateway.chunked import ChunkedBody, ChunkError
-from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes, request_head
+from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes
 
 MAX_URL_BYTES = 8 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -29,13 +28,36 @@ _HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 _ONCE = (b"host", b"content-length", b"transfer-encoding")
 
 
-class HttpRequest(Struct, eq=False):
-    """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer."""
+class BodySink(Protocol):
+    """Takes a body that is not kept in memory, up to `max_bytes`; more of it is refused as `too_large` says.
 
-    head: RequestHead
-    body: bytes
-    arrived_at: float
-    keeps_alive: bool
+    `end` is called when all of it has come, `abandon` when its request is over, whether it came whole or not.
+    """
+
+    max_bytes: int
+    too_large: "RefusedRequestError"
+
+    def take(self, piece: bytes) -> None: ...
+    def end(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
+class HttpRequest:
+    """`body` is decoded from its transfer coding; `keeps_alive` says whether the connection outlives the answer.
+
+    With a `sink` the body is there, and `body` is empty.
+    """
+
+    __slots__ = ("arrived_at", "body", "head", "keeps_alive", "sink")
+
+    def __init__(
+        self, head: RequestHead, body: bytes, arrived_at: float, keeps_alive: bool, sink: BodySink | None = None
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.arrived_at = arrived_at
+        self.keeps_alive = keeps_alive
+        self.sink = sink
 
     @property
     def method(self) -> bytes:
@@ -71,8 +93,16 @@ def _invalid(why: bytes) -> RefusedRequestError:
 _BODY_TOO_LARGE = RefusedRequestError(413, b"body_too_large", b"The body is larger than 32 MiB.")
 
 
+def _no_sink(head: RequestHead) -> BodySink | None:
+    del head
+    return None
+
+
 class RequestReader:
-    """`take` gets each request, `wants_body` is called where a client waits for leave to send the body."""
+    """`take` gets each request, `wants_body` is called where a client waits for leave to send the body.
+
+    `open_sink` may give a place for the body that follows a head, or refuse it.
+    """
 
     __slots__ = (
         "_body",
@@ -82,15 +112,24 @@ class RequestReader:
         "_known_head",
         "_left_bytes",
         "_message",
+        "_open_sink",
         "_pending",
+        "_sink",
         "_take",
         "_wants_body",
         "began_at",
         "body_bytes",
     )
 
-    def __init__(self, take: Callable[[HttpRequest], None], wants_body: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        take: Callable[[HttpRequest], None],
+        wants_body: Callable[[], None],
+        open_sink: Callable[[RequestHead], BodySink | None] = _no_sink,
+    ) -> None:
         self._take = take
+        self._open_sink = open_sink
+        self._sink: BodySink | None = None
         self._wants_body = wants_body
         self._pending = b""
         self._head: RequestHead | None = None
@@ -148,14 +187,15 @@ class RequestReader:
     def _open(self, raw: bytes, now: float) -> None:
         self._require_room(raw)
         head = self._head = read_head(raw)
+        self._sink = self._open_sink(head)
         by_name = head.first_by_name
         length = by_name.get(b"content-length")
         if b"transfer-encoding" in by_name:
             self._chunks = ChunkedBody()
         elif length is not None:
             self._left_bytes = int(length)
-            if self._left_bytes > MAX_BODY_BYTES:
-                raise _BODY_TOO_LARGE
+            if self._left_bytes > self._max_bytes():
+                raise self._too_large()
         if self._chunks is None and not self._left_bytes:
             self._end(now)
         elif b"expect" in by_name:
@@ -168,34 +208,53 @@ class RequestReader:
             return self._read_chunks(self._chunks, data, now)
         piece, rest = data[: self._left_bytes], data[self._left_bytes :]
         self._left_bytes -= len(piece)
-        self.body_bytes += len(piece)
-        self._body.append(piece)
+        self._keep(piece)
         if not self._left_bytes:
             self._end(now)
         return rest
 
     def _read_chunks(self, chunks: ChunkedBody, data: bytes, now: float) -> bytes:
         try:
-            pieces, rest = chunks.feed(data, MAX_BODY_BYTES - self.body_bytes)
+            pieces, rest = chunks.feed(data, self._max_bytes() - self.body_bytes)
         except ChunkError as error:
             raise _invalid(error.args[0]) from error
-        self.body_bytes += sum(map(len, pieces))
-        self._body += pieces
+        for piece in pieces:
+            self._keep(piece)
         if chunks.is_too_large:
-            raise _BODY_TOO_LARGE
+            raise self._too_large()
         if chunks.is_over:
             self._end(now)
         return rest
 
+    def _keep(self, piece: bytes) -> None:
+        self.body_bytes += len(piece)
+        if self._sink is None:
+            self._body.append(piece)
+        else:
+            self._sink.take(piece)
+
+    def _max_bytes(self) -> int:
+        return MAX_BODY_BYTES if self._sink is None else self._sink.max_bytes
+
+    def _too_large(self) -> RefusedRequestError:
+        return _BODY_TOO_LARGE if self._sink is None else self._sink.too_large
+
+    def abandon(self) -> None:
+        """The connection is over: a body that is coming will not be whole."""
+        if self._sink is not None:
+            self._sink.abandon()
+
     def _end(self, now: float) -> None:
-        head, body, message = self._head, self._body, self._message
+        head, body, message, sink = self._head, self._body, self._message, self._sink
         self._start_over()
         self._message = b""
         if head is None:
             return
-        self._remember(head, message)
+        if sink is not None:
+            sink.end()
+        self._remember(head, message if sink is None else b"")
         whole = body[0] if len(body) == 1 else b"".join(body)
-        self._take(HttpRequest(head, whole, now, head.keeps_alive))
+        self._take(HttpRequest(head, whole, now, head.keeps_alive, sink))
 
     def _remember(self, head: RequestHead, message: bytes) -> None:
         """To know it again at once, if the message came whole in one read and may come again."""
@@ -208,6 +267,7 @@ class RequestReader:
         self._chunks = None
         self._left_bytes = 0
         self._body = []
+        self._sink = None
         self.body_bytes = 0
         self.began_at = None
 
@@ -228,7 +288,7 @@ def read_head(raw: bytes) -> RequestHead:
     _check_framing(headers, is_http_10=is_http_10)
     url = _path_of(method, target)
     keeps_alive = _keeps_alive(headers, is_http_10=is_http_10)
-    return request_head(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
+    return RequestHead(method, url, headers, is_http_10=is_http_10, keeps_alive=keeps_alive)
 
 
 def _split_fields(lines: bytes) -> Headers:

@@ -8,7 +8,7 @@ from workers.engines.interface import EngineReading
 from workers.gateway.engines import Engine
 from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool
-from workers.scheduling.interface import Command, EngineReport
+from workers.scheduling.interface import Command, EngineReport, KVChange
 from workers.scheduling.scheduler import Scheduler
 
 
@@ -52,6 +52,11 @@ class Roster:
             tokens_total=reading.generated_tokens_total,
         )
         return commands + self._scheduler.endpoint_reported(engine.endpoint.endpoint_id, report, self._monotonic())
+
+    def cache_changed(self, endpoint_id: str, changes: list[KVChange]) -> list[Command]:
+        if endpoint_id not in self.engines:
+            return []
+        return self._scheduler.prefixes_changed(endpoint_id, changes, self._monotonic())
 
     def close_connections(self) -> None:
         for engine in self.engines.values():

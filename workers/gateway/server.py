@@ -7,14 +7,16 @@ from http import HTTPStatus
 from typing import Protocol
 
 from workers.gateway.connections import Connections
-from workers.gateway.heads import Headers, header_lines
-from workers.gateway.requests import HttpRequest, RefusedRequestError, RequestReader
+from workers.gateway.heads import Headers, RequestHead, header_lines
+from workers.gateway.requests import BodySink, HttpRequest, RefusedRequestError, RequestReader
 from workers.gateway.turns import Turn
 
 MAX_PIPELINED = 16
 WRITE_BUFFER_BYTES = 256 * 1024
 # A body may take longer than `request_s` as long as it comes at this rate.
 MIN_BODY_BYTES_PER_S = 64 * 1024
+# How long a client that is refused while it sends has to read why, before its connection is reset.
+LINGER_S = 2.0
 
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _TOO_MANY = RefusedRequestError(503, b"too_many_connections", b"This gateway has as many connections as it takes.")
@@ -28,6 +30,9 @@ class ResponseOwner(Protocol):
     def client_resumed(self) -> None: ...
 
 
+OpenSink = Callable[["ClientConnection", RequestHead], BodySink | None]
+
+
 class ClientConnection(asyncio.Protocol):
     """Parses requests one after the other; `handle` is called with the next one when the last is answered."""
 
@@ -37,6 +42,7 @@ class ClientConnection(asyncio.Protocol):
         "_is_invited",
         "_is_reading_paused",
         "_loop",
+        "_open_sink",
         "_reader",
         "_refusal",
         "_turn",
@@ -57,12 +63,14 @@ class ClientConnection(asyncio.Protocol):
         handle: Callable[["ClientConnection", HttpRequest], None],
         connections: Connections,
         turn: Turn,
+        open_sink: OpenSink | None = None,
     ) -> None:
         self._handle = handle
         self._connections = connections
         self._turn = turn
         self._loop = asyncio.get_running_loop()
-        self._reader = RequestReader(self._take, self._invite_body)
+        self._reader = RequestReader(self._take, self._invite_body, self._sink_for)
+        self._open_sink = open_sink
         self._waiting: deque[HttpRequest] = deque()
         self._is_reading_paused = False
         self._is_invited = True  # nobody waits for leave to send a body
@@ -91,9 +99,14 @@ class ClientConnection(asyncio.Protocol):
         del exc
         self.is_gone = True
         self._connections.leave(self)
+        self._reader.abandon()
+        for request in (self.current, *self._waiting):
+            if request is not None and request.sink is not None:
+                request.sink.abandon()
         self._waiting.clear()
-        if self.owner is not None:
-            self.owner.client_left()
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.client_left()
 
     def eof_received(self) -> bool:
         return False  # a client that closes its side has left, as uvicorn (and so vLLM) sees it
@@ -151,6 +164,8 @@ class ClientConnection(asyncio.Protocol):
         """The current request is answered: takes up the next one, or closes as HTTP asks."""
         request, self.current, self.owner = self.current, None, None
         is_over = self.is_last and not self._waiting
+        if request is not None and request.sink is not None:
+            request.sink.abandon()
         if must_close or self.is_closing or is_over or request is None or not request.keeps_alive:
             self.is_closing = True
             self._turn.close(self.transport)
@@ -178,6 +193,8 @@ class ClientConnection(asyncio.Protocol):
         """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
         if self.write_paused_at is not None and now - self.write_paused_at > stall_s:
             self.transport.abort()
+        elif self.is_closing:
+            return
         elif self.current is None and self._reader.began_at is not None:
             waited_s = now - self._reader.began_at
             if waited_s > request_s + self._reader.body_bytes / MIN_BODY_BYTES_PER_S:
@@ -187,8 +204,15 @@ class ClientConnection(asyncio.Protocol):
 
     # -- inside
 
+    def _sink_for(self, head: RequestHead) -> BodySink | None:
+        return self._open_sink(self, head) if self._open_sink is not None else None
+
     def _take(self, request: HttpRequest) -> None:
         self._is_invited = True
+        if self.current is None and not self._waiting and not self.is_gone:
+            self.current = request
+            self._handle(self, request)
+            return
         self._waiting.append(request)
         if len(self._waiting) >= MAX_PIPELINED:
             self._is_reading_paused = True
@@ -233,4 +257,12 @@ class ClientConnection(asyncio.Protocol):
         )
         lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
         self.write(self.head(refusal.status, lines) + body)
-        self._turn.close(self.transport)
+        self._loop.call_soon(self._linger)
+
+    def _linger(self) -> None:
+        """What the client still sends is thrown away: to close on it would reset the connection, and the answer too."""
+        if not self.is_gone and self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._loop.call_later(LINGER_S, self.transport.close)
+        else:
+            self._turn.close(self.transport)

@@ -82,10 +82,12 @@ class Spool:
         try:
             if self._fd < 0 or self._in_segment >= SEGMENT_RECORDS:
                 self._open_segment(self._waiting_records[0].sequence)
-            lines = b"\n".join(self._waiting[: SEGMENT_RECORDS - self._in_segment]) + b"\n"
-            written_bytes = os.write(self._fd, lines)
-            self._note_written(lines.count(b"\n", 0, written_bytes))
-            _require(written_bytes, len(lines))
+            lines = self._waiting[: SEGMENT_RECORDS - self._in_segment]
+            content = b"\n".join(lines) + b"\n"
+            written_bytes = os.write(self._fd, content)
+            is_whole = written_bytes == len(content)
+            self._note_written(len(lines) if is_whole else content.count(b"\n", 0, written_bytes))
+            _require(written_bytes, len(content))
         except OSError as error:
             self.error = f"usage spool: {error}"
             self._close_segment()  # a torn line may only stand at the end of a segment

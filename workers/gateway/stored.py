@@ -6,10 +6,11 @@ gateway, which answers as an engine does that keeps nothing.
 
 import msgspec
 
-from workers.gateway.bodies import Peek, is_true
+from workers.gateway.bodies import Peek
 from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError, bad_request
 from workers.gateway.heads import Headers
+from workers.gateway.peeks import is_true
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 

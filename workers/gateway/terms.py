@@ -5,8 +5,6 @@ docs/howto/call-the-gateway.md says to clients what each header does.
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from workers.contracts.snapshot import Price, TenantPolicy, Version
 from workers.gateway.bodies import Peek
 from workers.gateway.degrading import Alternative, alternatives_for
@@ -15,10 +13,12 @@ from workers.gateway.driver import Driver
 from workers.gateway.estimates import prompt_text
 from workers.gateway.labels import DEADLINE, FAIRNESS, OBJECTIVE, SLO_TPOT, SLO_TTFT, TERMS_HEADERS
 from workers.gateway.numbers import read_number
+from workers.gateway.peeks import choices_of, output_limit_of
 from workers.gateway.prefixes import BLOCK_BYTES, MIN_BYTES, number_blocks
 from workers.gateway.workflows import read_workflow
 from workers.scheduling.interface import Request
-from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+from workers.scheduling.ranks import by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS
 
 MAX_DEADLINE_MS = 7 * 24 * 3600 * 1000
 # Of `service_tier: priority`: what it is worth, and how much sooner it is due, than the tenant's other requests.
@@ -28,30 +28,55 @@ PRIORITY_TTFT = 0.5
 Noted = Mapping[bytes, bytes]
 
 
-class Caller(Struct, frozen=True, eq=False):
+class Caller:
     """Who asks, with which headers, and where that leads."""
 
-    grant: Grant
-    noted: Noted
-    directory: Directory
-    version: Version
-    arrived_at: float
+    __slots__ = ("arrived_at", "directory", "grant", "noted", "version")
+
+    def __init__(self, grant: Grant, noted: Noted, directory: Directory, version: Version, arrived_at: float) -> None:
+        self.grant = grant
+        self.noted = noted
+        self.directory = directory
+        self.version = version
+        self.arrived_at = arrived_at
 
 
-class Terms(Struct, eq=False):
+class Terms:
     """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned.
 
     `version_id` and `price` are of the version that answers: the request's own until it is degraded.
     """
 
-    request: Request
-    tenant: TenantPolicy
-    price: Price
-    version_id: str
-    choices: int = 1
-    fairness_id: bytes = b""
-    text_bytes: int = 0
-    alternatives: tuple[Alternative, ...] = ()
+    __slots__ = (
+        "alternatives",
+        "choices",
+        "fairness_id",
+        "price",
+        "request",
+        "tenant",
+        "text_bytes",
+        "version_id",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        tenant: TenantPolicy,
+        price: Price,
+        version_id: str,
+        *,
+        choices: int = 1,
+        text_bytes: int = 0,
+        alternatives: tuple[Alternative, ...] = (),
+    ) -> None:
+        self.request = request
+        self.tenant = tenant
+        self.price = price
+        self.version_id = version_id
+        self.choices = choices
+        self.fairness_id = b""
+        self.text_bytes = text_bytes
+        self.alternatives = alternatives
 
     def degrade(self, version_id: str) -> str:
         """Returns the name of the alternative that answers from now on."""
@@ -63,6 +88,7 @@ class Terms(Struct, eq=False):
 def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> Terms:
     """Raises a 400 that names the header when a value is unsound, and an error when the workflow is past its limits."""
     grant, version_id = caller.grant, caller.version.version_id
+    choices, limit = choices_of(found), output_limit_of(found)
     text = prompt_text(found)
     prompt = driver.estimates.measure(version_id, found, text, body_bytes)
     request = Request(
@@ -73,7 +99,7 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         max_queued_of_tenant=grant.tenant.max_queued_requests,
         arrived_at=caller.arrived_at,
         prompt_tokens=prompt.tokens,
-        predicted_output_tokens=_expected_output(driver, caller, found, prompt.tokens),
+        predicted_output_tokens=_expected_output(driver, caller, limit, choices, prompt.tokens),
         ttft_slo_s=grant.ttft_slo_s,
         tpot_slo_s=grant.tpot_slo_s,
         tenant_weight=grant.tenant.weight,
@@ -89,34 +115,32 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         grant.tenant,
         caller.version.price,
         version_id,
-        choices=found.choices_per_prompt,
+        choices=choices,
         text_bytes=prompt.text_bytes,
     )
     if not TERMS_HEADERS.isdisjoint(caller.noted):
         _apply_headers(terms, driver, caller)
     offered = caller.directory.alternatives.get((found.model, version_id)) if caller.directory.alternatives else None
     if offered:
-        _apply_alternatives(terms, caller, found, offered)
+        _apply_alternatives(terms, caller, found, offered, limit or 0)
     return terms
 
 
-def _apply_alternatives(terms: Terms, caller: Caller, found: Peek, offered: list[Version]) -> None:
+def _apply_alternatives(terms: Terms, caller: Caller, found: Peek, offered: list[Version], output_tokens: int) -> None:
     request = terms.request
-    tokens = request.prompt_tokens + (found.output_limit or 0)
+    tokens = request.prompt_tokens + output_tokens
     terms.alternatives = alternatives_for(offered, terms.tenant, caller.noted, found, tokens)
     request.alternatives = tuple([other.version.version_id for other in terms.alternatives])
 
 
-def _expected_output(driver: Driver, caller: Caller, found: Peek, prompt_tokens: int) -> float:
+def _expected_output(driver: Driver, caller: Caller, limit: int | None, choices: int, prompt_tokens: int) -> float:
     version = caller.version
     if version.task != "generate":
         return 1.0
-    limit = found.output_limit
     if version.max_context_tokens is not None:
         room = max(1, version.max_context_tokens - prompt_tokens)
         limit = room if limit is None else min(limit, room)
-    expected = driver.estimates.output_tokens(caller.grant.tenant.tenant_id, version.version_id, limit)
-    return expected * found.choices_per_prompt
+    return choices * driver.estimates.output_tokens(caller.grant.tenant.tenant_id, version.version_id, limit)
 
 
 def _apply_tier(request: Request, tier: object, lowest_rank: int) -> None:

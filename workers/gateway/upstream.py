@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -176,8 +177,10 @@ class EnginePool:
         self.turn = turn
         parts = urlsplit(base_url)
         self._host = parts.hostname or "127.0.0.1"
-        self._port = parts.port or 80
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._port = parts.port or (443 if self._tls is not None else 80)
         self.authority = f"{self._host}:{self._port}".encode()
+        self.host_line = b"host: " + self.authority + b"\r\n"
         self._idle: list[UpstreamConnection] = []
 
     def take_idle(self) -> UpstreamConnection | None:
@@ -191,7 +194,9 @@ class EnginePool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, connection = await loop.create_connection(lambda: UpstreamConnection(self), self._host, self._port)
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self), self._host, self._port, ssl=self._tls
+                )
         except OSError as error:
             raise UpstreamError(f"cannot connect: {error}") from error
         return connection

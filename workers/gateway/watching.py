@@ -90,10 +90,15 @@ def read_metrics(engine: str, text: str) -> EngineReading:
 
 
 async def fetch(pool: EnginePool, path: bytes) -> bytes:
+    """As `ask` does."""
+    return await ask(pool, b"GET %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (path, pool.authority))
+
+
+async def ask(pool: EnginePool, request: bytes) -> bytes:
     """The body of a good answer. Raises UpstreamError; the caller sets the time limit."""
     connection = pool.take_idle() or await pool.connect()
     reader = _WholeAnswer(asyncio.get_running_loop().create_future())
-    connection.ask(b"GET %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (path, pool.authority), reader)
+    connection.ask(request, reader)
     try:
         return await reader.body
     except asyncio.CancelledError:

@@ -5,8 +5,9 @@ from math import exp, inf
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
-from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning, by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning
 from workers.scheduling.workflows import Workflows
 
 MIN_COST_S = 1e-6
@@ -22,29 +23,37 @@ class Appraiser:
         self._workflows = workflows
         self._pace_s = 0.02
 
-    def appraise(self, ticket: Ticket, endpoint: EndpointModel, fleet: int, *, is_speed_known: bool) -> None:
+    def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
-        request, tuning = ticket.request, self._tuning
-        prompt_tokens = request.prompt_tokens
-        hit_tokens = ticket.hit_tokens = max(ticket.hits.values()) if ticket.hits else 0
-        output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
-        ticket.output_tokens = output_tokens
+        request = ticket.request
+        endpoint = _best_known(ticket.hits, endpoints)
+        ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
+        ticket.output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
         ticket.weight = by_rank(CLASS_WEIGHTS, request.rank) if request.weight is None else request.weight
-        prefill_s = ticket.prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
-        ticket.kv_tokens = self.kv_tokens(ticket, hit_tokens)
-        residence_s = prefill_s + output_tokens * self._pace_s
-        ticket.kv_s = tuning.kv_weight * ticket.kv_tokens / endpoint.kv_capacity * residence_s
-        cost_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens) + ticket.kv_s
-        ticket.cost_s = max(MIN_COST_S, cost_s)
-        ticket.density = ticket.weight / ticket.cost_s
+        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
+        self._set_cost(ticket, endpoint)
         self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
-        ticket.finish_by = ticket.start_by + prefill_s / fleet
+        ticket.finish_by = ticket.start_by + ticket.prefill_s / len(endpoints)
 
-    def kv_tokens(self, ticket: Ticket, hit_tokens: int) -> float:
-        """On average over its stay: shared blocks are charged in part, the answer grows from nothing."""
-        tuning = self._tuning
-        prompt_tokens = ticket.request.prompt_tokens - tuning.kv_hit_share * hit_tokens
-        return prompt_tokens + tuning.kv_length_share * ticket.output_tokens
+    def kv_tokens(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> float:
+        """On average over its stay: what others hold is free, what is only cached costs part, the answer grows."""
+        request, tuning = ticket.request, self._tuning
+        tokens = request.prompt_tokens + tuning.kv_length_share * ticket.output_tokens
+        if not hit_tokens:
+            return tokens
+        held_tokens = min(hit_tokens, endpoint.pins.held_tokens(request))
+        return tokens - held_tokens - tuning.kv_hit_share * (hit_tokens - held_tokens)
+
+    def _set_cost(self, ticket: Ticket, endpoint: EndpointModel) -> None:
+        """Of the steps, and of the KV cache: a second of all of either is a second of the engine."""
+        prompt_tokens, output_tokens = ticket.request.prompt_tokens, ticket.output_tokens
+        ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
+        residence_s = ticket.prefill_s + output_tokens * self._pace_s
+        ticket.kv_s = ticket.kv_tokens / endpoint.kv_capacity * residence_s
+        steps_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
+        steps_s += endpoint.decode_share_s(prompt_tokens, output_tokens)
+        ticket.cost_s = max(MIN_COST_S, steps_s + ticket.kv_s)
+        ticket.density = ticket.weight / ticket.cost_s
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""
@@ -67,7 +76,8 @@ class Appraiser:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)
             if request.workflow_id:
                 limit_s += min(limit_s, self._workflows.attained_s(request))
-        ticket.start_by = request.arrived_at + limit_s - ticket.prefill_s
+        ticket.first_token_by = request.arrived_at + limit_s
+        ticket.start_by = ticket.first_token_by - ticket.prefill_s
         ticket.give_up_at = request.arrived_at + limit_s * self._tuning.late_factor if ticket.has_limit else inf
 
     def _until_deadline_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:
@@ -82,3 +92,12 @@ class Appraiser:
         """Tokens that five answers out of six exceed: what is hopeless must be so in spite of our uncertainty."""
         deviation = self._lengths.log_deviation(request.tenant_id, request.predicted_output_tokens)
         return ticket.output_tokens * exp(-deviation)
+
+
+def _best_known(hits: dict[int, int], endpoints: dict[int, EndpointModel]) -> EndpointModel:
+    """The one with the longest cached prefix; any, when none has one."""
+    best, most = None, 0
+    for number, tokens in hits.items():
+        if tokens > most:
+            best, most = endpoints[number], tokens
+    return next(iter(endpoints.values())) if best is None else best

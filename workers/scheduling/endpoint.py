@@ -7,6 +7,7 @@ from workers.scheduling.failures.breaker import Breaker
 from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
 from workers.scheduling.latency.speed import Pace, Speed
+from workers.scheduling.prefix.pins import Pins
 from workers.scheduling.ticket import Ticket
 
 __all__ = ["DEFAULT_SPEC", "EndpointModel", "EndpointSpec"]
@@ -44,6 +45,7 @@ class EndpointModel:
         "opens_at",
         "pace",
         "paused_until",
+        "pins",
         "prefill_s_per_token",
         "prefill_speed",
         "prefill_until",
@@ -73,6 +75,7 @@ class EndpointModel:
         self.decoding = 0
         self.context_tokens = 0.0
         self.kv_tokens = 0.0
+        self.pins = Pins()
         self.prefill_until = 0.0
         self.paused_until = 0.0
         self.is_draining = False
@@ -138,6 +141,13 @@ class EndpointModel:
         pairs = new * (hit_tokens + new / 2)
         return new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
 
+    def prefill_share_s(self, prompt_tokens: int, hit_tokens: int) -> float:
+        """What a prompt adds to the steps it takes part in: what decodes beside it would have taken them anyway."""
+        new = prompt_tokens - hit_tokens
+        pairs = new * (hit_tokens + new / 2)
+        alone_s = new * self._full_alone_s / self.max_batched_tokens
+        return self.prefill_speed.factor * (alone_s + self.cost.ms_per_attn_pair * pairs / 1000)
+
     def decode_share_s(self, prompt_tokens: int, output_tokens: float) -> float:
         """What an answer adds to the steps it takes part in."""
         cost = self.cost
@@ -183,6 +193,7 @@ class EndpointModel:
         begins_at = max(now, self.prefill_until)
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s
         self.kv_tokens += ticket.kv_tokens
+        self.pins.add(ticket.request.prefix_blocks)
         self._sent_since_report += ticket.kv_tokens
         pace = ticket.request.tpot_slo_s
         if pace is not None:
@@ -211,6 +222,7 @@ class EndpointModel:
         elif not self.prefilling:
             self.prefill_until = 0.0
         self.kv_tokens -= ticket.kv_tokens
+        self.pins.remove(ticket.request.prefix_blocks)
         self._forget_pace(ticket.request.tpot_slo_s)
         if not self.running:
             self.context_tokens = self.kv_tokens = 0.0

@@ -39,6 +39,7 @@ class Fleet:
         self._backlog_at = -inf
         self._backlog: Backlog | None = None
         self.considered: list[Verdict] = []
+        self.first_token_at = 0.0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
@@ -117,11 +118,11 @@ class Fleet:
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Least predicted first token plus detour; None when none fits, or the best is worth waiting for.
 
-        `ticket.hits` are what `hits` says of it.
+        `ticket.hits` are what `hits` says of it; `first_token_at` is then when the one chosen would answer.
         """
         considered: list[Verdict] = []
         self.considered = considered
-        best, best_score = None, inf
+        best, best_score, best_prefill_s = None, inf, 0.0
         limits = self._kv_limits(ticket, now)
         hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
         for endpoint in self._candidates(ticket):
@@ -135,14 +136,17 @@ class Fleet:
             score = self._score(ticket, endpoint, prefill_s, now)
             considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
             if score < best_score:
-                best, best_score = endpoint, score
-        return best if best is not None and best.number in self._open else None
+                best, best_score, best_prefill_s = endpoint, score, prefill_s
+        if best is None or best.number not in self._open:
+            return None
+        self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s
+        return best
 
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""
         request = ticket.request
         hit_tokens = ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
-        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, hit_tokens)
+        ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
         self._running += 1
@@ -150,7 +154,7 @@ class Fleet:
         self._pause_for_pace(ticket, endpoint)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
-            self.index.record(request.prefix_blocks, endpoint.number, max_blocks)
+            self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
         self.touch(endpoint, now)
 
     def ended(self, ticket: Ticket, endpoint: EndpointModel) -> None:
@@ -167,12 +171,20 @@ class Fleet:
         if request.prefix_blocks:
             for blocks, mask_of_level in self.index.match(request.prefix_blocks):
                 tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
-                mask = mask_of_level
-                while mask and len(hits) < MAX_WITH_PREFIX:
-                    bit = mask & -mask
-                    hits[bit.bit_length() - 1] = tokens
-                    mask ^= bit
+                for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
+                    hits[number] = tokens
         return hits
+
+    def _least_running(self, mask: int, count: int) -> list[int]:
+        """What many share must not always be looked for at the same ones."""
+        numbers = []
+        while mask:
+            bit = mask & -mask
+            numbers.append(bit.bit_length() - 1)
+            mask ^= bit
+        if len(numbers) <= count:
+            return numbers
+        return heapq.nsmallest(count, numbers, key=lambda number: len(self.endpoints[number].running))
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
@@ -200,7 +212,7 @@ class Fleet:
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
-            need = headroom * self._appraiser.kv_tokens(ticket, hit_tokens)
+            need = headroom * self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
             if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:
                 return "KV cache"
         return ""

@@ -40,7 +40,8 @@ class Request(Struct, kw_only=True, eq=False):
     `rank` is that of the service class, 0 first. Everything from `prompt_tokens` on may be absent:
 
     `prompt_tokens` and `predicted_output_tokens` are estimates, 0 unknown. `prefix_blocks` number the leading blocks
-    of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. `ttft_slo_s` and
+    of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
+    `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s` and
     `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
     belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
     of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as `max_queued_of_tenant` does, None: not.
@@ -61,6 +62,7 @@ class Request(Struct, kw_only=True, eq=False):
     predicted_output_tokens: float = 0.0
     prefix_blocks: tuple[int, ...] = ()
     block_tokens: int = 0
+    told_blocks: int | None = None
     ttft_slo_s: float | None = None
     tpot_slo_s: float | None = None
     deadline_at: float | None = None
@@ -96,13 +98,14 @@ class KVChange(Struct, frozen=True, kw_only=True):
     """One event of an engine's KV cache, as vLLM publishes them: BlockStored, BlockRemoved, AllBlocksCleared.
 
     Blocks have the numbers that `Request.prefix_blocks` has. `stored` blocks follow `parent` and each other; what is
-    cleared is so before anything is stored.
+    cleared is so before anything is stored. With `is_last` the engine says no more: what it said stands as our guess.
     """
 
     stored: tuple[int, ...] = ()
     parent: int | None = None
     removed: tuple[int, ...] = ()
     is_cleared: bool = False
+    is_last: bool = False
 
 
 class Dispatch(Struct, frozen=True):

@@ -13,8 +13,9 @@ from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
 from workers.scheduling.planning.price import PRICED_LOAD
+from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import State, Ticket
-from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning
 from workers.scheduling.workflows import Workflows
 
 LOOK_AHEAD = 2
@@ -161,18 +162,22 @@ class Pool:
         bid_price = self.plan.prices.price_of(ticket.request.tenant_id)
         self._drafts.append(
             Draft(
-                ticket, now, outcome, waited_as, bid_price, endpoint.endpoint_id if endpoint else "",
-                self.fleet.considered if endpoint else [], ticket.attempts, reason,
+                ticket=ticket,
+                at=now,
+                outcome=outcome,
+                waited_as=waited_as,
+                bid_price=bid_price,
+                endpoint_id=endpoint.endpoint_id if endpoint else "",
+                considered=self.fleet.considered if endpoint else [],
+                reason=reason,
             )
-        )  # fmt: skip
+        )
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
-        endpoints = self.fleet.endpoints
-        some = next(iter(endpoints.values()))
         ticket.hits = self.fleet.hits(ticket.request)
         if not self._is_speed_known:
             self._is_speed_known = self.fleet.is_speed_known()
-        self.appraiser.appraise(ticket, some, len(endpoints), is_speed_known=self._is_speed_known)
+        self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
 
@@ -222,13 +227,20 @@ class Pool:
             if ticket is None:
                 break
             endpoint = self._choose(ticket, now)
-            if endpoint is not None:
-                choice = (ticket, endpoint)
-            else:
+            if endpoint is None:
                 passed[ticket.number] = ticket
+            elif self._comes_too_late(ticket):
+                self.plan.be_late(ticket)
+            else:
+                choice = (ticket, endpoint)
         for ticket in passed.values():
             self._queue.push(ticket)
         return choice
+
+    def _comes_too_late(self, ticket: Ticket) -> bool:
+        """Where it was just chosen to go, and others could make it."""
+        is_late = ticket.has_limit and self.fleet.first_token_at > ticket.first_token_by
+        return is_late and self.fleet.load > PRICED_LOAD
 
     def _next_spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.

@@ -1,10 +1,7 @@
 """What the scheduler keeps of a request between its arrival and its end."""
 
 from enum import Enum
-from math import inf
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from workers.scheduling.interface import Request
 
@@ -23,35 +20,39 @@ class State(Enum):
     GONE = "gone"
 
 
-class Ticket(Struct, eq=False):
+_NEW: Final = State.NEW
+_NEVER: Final = float("inf")
+_NO_HITS: Final[dict[int, int]] = {}
+
+
+class Ticket:
     """Times are on the driver's clock. `version_id` is where it waits or runs: its own, or one of its alternatives.
 
     `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
     endpoint that suits it best; `density` is its weight over its cost.
 
-    `start_by` is the latest start of its prefill; `finish_by` the same as the plan needs it, for a fleet that works on
-    many requests at once; `give_up_at` when late work is refused. Without `has_limit` the first only orders.
+    `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
+    needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
+    `has_limit` they only order.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer.
     """
 
-    request: Request
-    number: int
-    version_id: str = ""
-    state: State = State.NEW
+    state: State = _NEW
     weight: float = 1.0
     output_tokens: float = 1.0
     cost_s: float = 0.0
     prefill_s: float = 0.0
     kv_s: float = 0.0
-    density: float = inf
-    start_by: float = inf
-    finish_by: float = inf
-    give_up_at: float = inf
-    hopeless_at: float = inf
+    density: float = _NEVER
+    first_token_by: float = _NEVER
+    start_by: float = _NEVER
+    finish_by: float = _NEVER
+    give_up_at: float = _NEVER
+    hopeless_at: float = _NEVER
     has_limit: bool = False
     slot: int = 0
     hit_tokens: int = 0
-    hits: dict[int, int] = {}
+    hits: dict[int, int] = _NO_HITS
     endpoint: "EndpointModel | None" = None
     failed_on: "EndpointModel | None" = None
     attempts: int = 0
@@ -60,6 +61,11 @@ class Ticket(Struct, eq=False):
     prefill_until: float = 0.0
     first_token_at: float | None = None
     kv_tokens: float = 0.0
+
+    def __init__(self, request: Request, number: int, version_id: str = "") -> None:
+        self.request = request
+        self.number = number
+        self.version_id = version_id
 
     def __repr__(self) -> str:
         return f"Ticket({self.request.request_id} {self.state.value}, start by {self.start_by:.3f})"

@@ -13,8 +13,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     `kv_ceiling`: share of the KV cache that may be in use after a request; after one whose start can wait `patient_s`
     only `kv_ceiling_patient`, so that room stays for the urgent. `kv_headroom`: how many times its need a request must
     find free: large ones give way first when the cache fills up. `kv_hit_share`, `kv_length_share`: how much of a
-    cached prefix is free of charge, and of an answer to come is charged. `kv_weight`: what a second of the whole
-    cache costs, in seconds of the whole engine.
+    prefix that is cached, and in nobody's use, is free of charge, and of an answer to come is charged.
 
     `affinity`: how much a detour from the cheapest endpoint weighs, as a share of its extra cost.
     `hot_factor`: an endpoint that runs this many times the mean, and a few more, draws no request by its cache.
@@ -33,7 +32,6 @@ class Tuning(Struct, frozen=True, kw_only=True):
     kv_headroom: float = 2.0
     kv_hit_share: float = 0.5
     kv_length_share: float = 0.5
-    kv_weight: float = 2.0
     affinity: float = 0.5
     hot_factor: float = 1.25
     relief_s: float = 0.1
@@ -48,8 +46,3 @@ SOFT_TTFT_S = (2.0, 8.0, 32.0)
 CLASS_WEIGHTS = (4.0, 2.0, 1.0)
 """Value of a request in time by rank of its class, and the class's guaranteed share against the others."""
 PRICE_EVERY_S = 0.25
-
-
-def by_rank(values: tuple[float, ...], rank: int) -> float:
-    """The last value stands for all lower classes."""
-    return values[rank] if rank < len(values) else values[-1]

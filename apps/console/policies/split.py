@@ -31,6 +31,17 @@ def changes_between(
     return [{"label": names[key], "was": now[key], "becomes": then[key]} for key in names if now[key] != then[key]]
 
 
+def changes_of_membership(
+    names: Mapping[Any, str], before: Mapping[Any, int], after: Mapping[Any, int]
+) -> list[dict[str, str]]:
+    """Versions that join the route, and those that leave it."""
+    return [
+        {"label": name, "was": _is_in(key, before), "becomes": _is_in(key, after)}
+        for key, name in names.items()
+        if (key in before) != (key in after)
+    ]
+
+
 def changes_of_places(names: Mapping[Any, str], before: Sequence[Any], after: Sequence[Any]) -> list[dict[str, str]]:
     """By version: its place among those that stand in for others, now and afterwards, where the two differ."""
     return [
@@ -38,6 +49,10 @@ def changes_of_places(names: Mapping[Any, str], before: Sequence[Any], after: Se
         for key, name in names.items()
         if _place(key, before) != _place(key, after)
     ]
+
+
+def _is_in(key: Any, weights: Mapping[Any, int]) -> str:
+    return "on the route" if key in weights else "not on it"
 
 
 def _place(key: Any, order: Sequence[Any]) -> str:

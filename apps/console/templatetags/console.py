@@ -8,7 +8,7 @@ from django.http import QueryDict
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.timezone import now
+from django.utils.timezone import localtime, now
 
 from apps.common.ids import read_uuid
 from apps.console.policies import measures
@@ -17,6 +17,7 @@ from apps.console.policies.states import level_of
 
 register = template.Library()
 
+WORDS_OF_THEIR_OWN = {"user.signed_in": "signed in", "user.sign_in_blocked": "was kept from signing in as"}
 UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
 
 
@@ -88,17 +89,26 @@ def measure(value: float | str | None, unit: str, reason: str = "not reported") 
 
 
 @register.simple_tag
-def when(moment: datetime | float | None, reason: str = "never") -> SafeString:
+def when(at_or_unix_s: datetime | float | None, reason: str = "never") -> SafeString:
     """A relative time that the page keeps fresh, the exact one on hover."""
-    if moment is None:
+    if at_or_unix_s is None:
         return unknown(reason)
-    at = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
+    at = at_or_unix_s if isinstance(at_or_unix_s, datetime) else datetime.fromtimestamp(at_or_unix_s, UTC)
     return format_html(
         '<time datetime="{}" data-relative title="{}">{}</time>',
         at.isoformat(),
-        at.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        localtime(at).strftime("%Y-%m-%d %H:%M:%S %Z"),
         measures.ago(now() - at),
     )
+
+
+@register.simple_tag
+def moment(at: datetime | None, reason: str = "never") -> SafeString:
+    """To the minute, in the reader's time zone, which is named."""
+    if at is None:
+        return unknown(reason)
+    shown = localtime(at).strftime("%Y-%m-%d %H:%M %Z")
+    return format_html('<time class="num" datetime="{}">{}</time>', at.isoformat(), shown)
 
 
 @register.simple_tag
@@ -145,6 +155,8 @@ def icon_sheet() -> str:
 @register.filter
 def audit_words(action: str) -> str:
     """`key.revoked` reads as "revoked key", `route.weights_changed` as "changed weights of route"."""
+    if action in WORDS_OF_THEIR_OWN:
+        return WORDS_OF_THEIR_OWN[action]
     subject, _, done = action.partition(".")
     what, _, verb = done.rpartition("_")
     return f"{verb} {what} of {subject}".replace("_", " ") if what else f"{verb} {subject}".replace("_", " ")

@@ -18,7 +18,7 @@ from apps.console.rendering import render_page
 from apps.console.usage_query import UsageQuery, read_id, read_usage_query
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
-from apps.tenants.selectors import list_tenants
+from apps.tenants.selectors import list_billed_tenants, list_tenants
 from apps.usage.selectors import accelerators, outcomes
 from apps.usage.selectors.health import get_quarantined, get_record_health, health_since, list_quarantined
 from apps.usage.selectors.statements import get_statement
@@ -68,7 +68,7 @@ def outcome_report(request: ConsoleRequest) -> HttpResponseBase:
 @page(Permission.SEE_TENANT)
 @require_GET
 def statements(request: ConsoleRequest) -> HttpResponseBase:
-    tenants, zone, moment = list(list_tenants(actor=request.actor)), zone_named(request.GET.get("tz", "")), now()
+    tenants, zone, moment = list(list_billed_tenants(actor=request.actor)), zone_named(request.GET.get("tz", "")), now()
     first_day = _month(request.GET.get("month", "")) or moment.astimezone(zone).date().replace(day=1)
     tenant_id = read_id(request.GET, "tenant") or (tenants[0].pk if tenants else None)
     statement = tenant_id and get_statement(

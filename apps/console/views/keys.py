@@ -13,8 +13,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import KeyForm, RotateForm
+from apps.console.paging import newest_first
 from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import attempt, render_page, words_of_refusal
+from apps.console.usage_query import read_id, read_text
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
@@ -61,11 +63,16 @@ def _render_keys(
     request: ConsoleRequest, tenant: Tenant, *, created: dict[str, Any] | None, form: KeyForm | None = None
 ) -> HttpResponseBase:
     children = list_children(actor=request.actor, tenant_id=tenant.pk)
+    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
+    found, following = newest_first(list_keys(actor=request.actor, tenant_id=tenant.pk, search=search), before=before)
     context = {
         "tenant": tenant,
         "form": form or KeyForm(models=_model_names()),
         "created": created,
-        "keys": [key_row(request, key, now()) for key in list_keys(actor=request.actor, tenant_id=tenant.pk)],
+        "keys": [key_row(request, key, now()) for key in found],
+        "next": following,
+        "is_first_page": before is None,
+        "search": search,
         "children": children,
         "may_create": policies.may_create_key(request.actor, tenant.pk) and not children,
         "api": _create_call(tenant),
@@ -110,7 +117,15 @@ def _create_call(tenant: Tenant) -> str:
 
 
 def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
-    word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
-    may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
+    word = _state_of(key, moment)
+    may_revoke = word in {"active", "disabled"} and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
     rotate_form = RotateForm(auto_id=f"rotate_{key.pk}_%s")
     return {"key": key, "state": word, "may_revoke": may_revoke, "rotate_form": rotate_form}
+
+
+def _state_of(key: APIKey, moment: datetime) -> str:
+    if key.is_usable(moment):
+        return "active"
+    if key.revoked_at:
+        return "revoked"
+    return "expired" if key.expires_at and key.expires_at <= moment else "disabled"

@@ -122,7 +122,7 @@ def _render_version(
         "version": found,
         "form": form,
         "preview": preview,
-        "places": _places(preview) if preview else [],
+        "places": places_of(preview) if preview else [],
         "need": preview.need if preview else None,
         "engine_args": json.dumps(found.engine_args, indent=2) if found.engine_args else "",
         "api": api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/deployments/", body=body),
@@ -130,7 +130,7 @@ def _render_version(
     return render_page(request, "version.html", context)
 
 
-def _places(preview: Preview) -> list[dict[str, Any]]:
+def places_of(preview: Preview) -> list[dict[str, Any]]:
     names = {node.node_id: node.name for node in preview.nodes}
     return [
         {

@@ -14,15 +14,17 @@ from apps.console.policies.decisions import Panel, endpoint_ids_of, panel_of
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
-from apps.console.usage_query import read_id, read_text, read_usage_query
+from apps.console.usage_query import UsageQuery, read_id, read_text, read_usage_query
 from apps.deployments.selectors import name_deployments, name_replicas
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
 from apps.routing.selectors.routes import list_public_models
 from apps.telemetry.selectors.decisions import find_decision
+from apps.telemetry.selectors.prompts import MAX_SEARCHED, has_prompt, readable_tenants
+from apps.telemetry.services.prompts import search_prompts
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
-from apps.tenants.selectors import list_tenants, name_keys, name_tenants, name_users
+from apps.tenants.selectors import get_tenant, list_tenants, name_keys, name_tenants, name_users
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.records import count_newer_records, get_record, page_of_records, search_records
 from apps.usage.serializers.usage import RECORD_FIELDS
@@ -43,18 +45,21 @@ OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 @require_GET
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
-    outcome, search = read_text(request.GET, "outcome"), read_text(request.GET, "q")
-    before = read_id(request.GET, "before")
-    records, has_more = page_of_records(scope=query.scope(request.actor), outcome=outcome, search=search, before=before)
+    filters, before = _filters(request, query), read_id(request.GET, "before")
+    records, has_more = page_of_records(scope=query.scope(request.actor), before=before, **filters)
+    readable = readable_tenants(actor=request.actor)
     context = {
         "query": query,
         "rows": _named(records),
         "next": records[-1].record_id if has_more else None,
         "newest": records[0].record_id if records and before is None else None,
         "is_first_page": before is None,
-        "outcome": outcome,
+        "outcome": filters["outcome"],
         "outcomes": OUTCOMES,
-        "search": search,
+        "search": filters["search"],
+        "prompt_tenants": readable,
+        "words": read_text(request.GET, "prompt"),
+        "max_searched": MAX_SEARCHED,
         "ranges": LABELS,
         "tenants": list_tenants(actor=request.actor),
         "models": [name for name, _ in list_public_models()],
@@ -68,8 +73,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
 def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first. There is no prompt in a record, so there is none here."""
     query = read_usage_query(request.GET, now=now())
-    outcome, search = read_text(request.GET, "outcome"), read_text(request.GET, "q")
-    records = search_records(scope=query.scope(request.actor), outcome=outcome, search=search)
+    records = search_records(scope=query.scope(request.actor), **_filters(request, query))
     rows = records.values_list(*RECORD_FIELDS).iterator(chunk_size=CSV_CHUNK_ROWS)
     answer = StreamingHttpResponse(csv_lines(RECORD_FIELDS, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="requests.csv"'
@@ -90,8 +94,32 @@ def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
 def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
     found = get_record(actor=request.actor, record_id=record_id)
     phases = phases_of(queue_ms=found.queue_ms, ttft_ms=found.ttft_ms, total_ms=found.total_ms)
-    context = {**_named([found])[0], "phases": phases, "decision": _decision_on(request, found)}
+    context = {
+        **_named([found])[0],
+        "phases": phases,
+        "decision": _decision_on(request, found),
+        "has_prompt": has_prompt(actor=request.actor, record_id=found.record_id),
+    }
     return render_page(request, "record.html", context)
+
+
+def _filters(request: ConsoleRequest, query: UsageQuery) -> dict[str, Any]:
+    return {
+        "outcome": read_text(request.GET, "outcome"),
+        "search": read_text(request.GET, "q"),
+        "among": _with_words(request, query, read_text(request.GET, "prompt")),
+    }
+
+
+def _with_words(request: ConsoleRequest, query: UsageQuery, words: str) -> set[UUID] | None:
+    """Records of prompts with these words, of the tenants whose prompts the reader may read; None asks for no words."""
+    if not words:
+        return None
+    asked = [each for each in readable_tenants(actor=request.actor) if query.tenant_id in {None, each}]
+    span = {"start": query.period.start, "end": query.period.end}
+    tenants = [get_tenant(actor=request.actor, tenant_id=each) for each in asked]
+    found = [search_prompts(actor=request.actor, tenant=tenant, words=words, now=now(), **span) for tenant in tenants]
+    return set().union(*found)
 
 
 def _decision_on(request: ConsoleRequest, found: UsageRecord) -> Panel | None:

@@ -12,20 +12,41 @@ from django.views.decorators.http import require_http_methods
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
-from apps.console.forms import WeightsForm
+from apps.console.paging import by_name
 from apps.console.policies.snippets import api_call
-from apps.console.policies.split import changes_between, changes_of_places, shares_of
+from apps.console.policies.split import changes_between, changes_of_membership, changes_of_places, shares_of
 from apps.console.rendering import attempt, render_page
+from apps.console.serving_forms import RouteForm, WeightsForm
+from apps.console.usage_query import read_id, read_text
+from apps.registry.models import ModelVersion
+from apps.registry.selectors import list_versions
 from apps.routing.models import Route
 from apps.routing.selectors.routes import get_route, list_routes
 from apps.routing.selectors.status import get_snapshot_status
-from apps.routing.services.routes import set_canary_weights
+from apps.routing.services.routes import create_route, set_canary_weights
+
+ALL = 100
+NEW_ROUTE = {
+    "title": "New route",
+    "question": "Which public name leads to which version?",
+    "button": "Open the route",
+    "list_url": "console:routes",
+    "list_label": "Routes",
+}
 
 
 @page(operators)
 def routes(request: ConsoleRequest) -> HttpResponseBase:
-    rows = [{"route": route, "targets": _targets_of(route)} for route in list_routes()]
-    return render_page(request, "routes.html", {"rows": rows, "snapshot": get_snapshot_status()})
+    search, after = read_text(request.GET, "q"), read_id(request.GET, "after")
+    found, following = by_name(list_routes().filter(public_name__icontains=search), after=after, name="public_name")
+    context = {
+        "rows": [{"route": route, "targets": _targets_of(route)} for route in found],
+        "next": following,
+        "is_first_page": after is None,
+        "search": search,
+        "snapshot": get_snapshot_status(),
+    }
+    return render_page(request, "routes.html", context)
 
 
 @page(operators)
@@ -33,19 +54,49 @@ def routes(request: ConsoleRequest) -> HttpResponseBase:
 def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the weights would do; posted again with `confirmed` it is done."""
     found = get_route(route_id)
-    form = WeightsForm(request.POST or None, targets=list(found.targets.all()))
+    newcomers = _newcomers(found)
+    form = WeightsForm(request.POST or None, targets=list(found.targets.all()), newcomers=newcomers)
     if "confirmed" in request.POST and attempt(form, lambda: _set_weights(request, found, form)) is not None:
         messages.success(request, f"{found.public_name} is split anew; gateways act on it within a second.")
         return redirect("console:route", found.pk)
-    changes = _changes(found, form) if form.is_valid() else None
+    changes = _changes(found, form, newcomers) if form.is_valid() else None
     return render_page(request, "route.html", _context(found, form, changes))
 
 
-def _changes(found: Route, form: WeightsForm) -> list[dict[str, str]]:
-    names = {target.version_id: str(target.version) for target in found.targets.all()}
+@page(operators)
+@require_http_methods(["GET", "POST"])
+def route_new(request: ConsoleRequest) -> HttpResponseBase:
+    form = RouteForm(request.POST or None)
+    made = attempt(form, lambda: _create(request, form))
+    if made is not None:
+        messages.success(request, f"{made.public_name} is a public name now; gateways know it within two seconds.")
+        return redirect("console:route", made.pk)
+    body = {"public_name": "chat", "targets": [{"version_id": "…", "weight": 100}]}
+    api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/routes/", body=body)
+    return render_page(request, "new.html", {**NEW_ROUTE, "form": form, "api": api})
+
+
+def _create(request: ConsoleRequest, form: RouteForm) -> Route:
+    weights = {form.cleaned_data["version"].pk: ALL}
+    return create_route(actor=request.actor, public_name=form.cleaned_data["public_name"], weights=weights, now=now())
+
+
+def _newcomers(found: Route) -> list[ModelVersion]:
+    """Versions of the route's task that are not in it."""
+    targets = list(found.targets.all())
+    tasks = {target.version.model.task for target in targets}
+    others = list_versions().exclude(pk__in=[target.version_id for target in targets])
+    return list(others.filter(model__task__in=tasks))
+
+
+def _changes(found: Route, form: WeightsForm, newcomers: list[ModelVersion]) -> list[dict[str, str]]:
+    asked = form.weights
+    joining = {each.pk: str(each) for each in newcomers if each.pk in asked}
+    names = {target.version_id: str(target.version) for target in found.targets.all()} | joining
     weights = {target.version_id: target.weight for target in found.targets.all()}
     places = [target.version_id for target in found.alternatives]
-    return changes_between(names, weights, form.weights) + changes_of_places(names, places, form.alternatives)
+    membership = changes_of_membership(names, weights, asked)
+    return membership + changes_between(names, weights, asked) + changes_of_places(names, places, form.alternatives)
 
 
 def _set_weights(request: ConsoleRequest, found: Route, form: WeightsForm) -> Route:
@@ -81,6 +132,7 @@ def _targets_of(found: Route, form: WeightsForm | None = None) -> list[dict[str,
             "share": share,
             "field": form[f"weight_{target.version_id}"] if form else None,
             "place": form[f"stands_in_{target.version_id}"] if form else None,
+            "goes": form[f"goes_{target.version_id}"] if form else None,
             "percent": 100 * share.share,
             "offset": 100 * share.offset,
         }

@@ -14,10 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.audit.selectors import list_entries
 from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
+from apps.console.paging import by_name
 from apps.console.policies.periods import period_for, zone_named
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import attempt, render_page
-from apps.console.usage_query import read_text
+from apps.console.usage_query import read_id, read_text
 from apps.console.views.keys import key_row
 from apps.quotas.models import TenantPolicy
 from apps.quotas.selectors import find_policy, list_policies
@@ -25,20 +26,38 @@ from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import count_usable_keys, get_tenant, list_keys, list_members, list_tenants
+from apps.tenants.selectors import count_usable_keys, get_tenant, list_billed_tenants, list_keys, list_members
 from apps.tenants.services import invite_member
 from apps.usage.selectors.reports import UsageTotals, report_usage, scope_for
 
+NEW_TENANT = {
+    "title": "New tenant",
+    "question": "Who is it, and how well should it be served?",
+    "button": "Open the tenant",
+    "list_url": "console:tenants",
+    "list_label": "Tenants",
+}
 EVENTS_SHOWN = 3
 KEYS_SHOWN = 8
+MEMBERS_SHOWN = 8
 
 
 @page(operators)
 def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
-    search = read_text(request.GET, "q")
-    tenants = [tenant for tenant in list_tenants(actor=request.actor) if search.lower() in tenant.name]
-    rows = _tenant_rows(request, tenants, now())
-    return render_page(request, "tenants.html", {"rows": rows, "search": search})
+    search, after, shows_removed = read_text(request.GET, "q"), read_id(request.GET, "after"), "removed" in request.GET
+    found = list_billed_tenants(actor=request.actor).filter(
+        name__icontains=search, removed_at__isnull=not shows_removed
+    )
+    tenants, following = by_name(found, after=after)
+    context = {
+        "rows": _tenant_rows(request, tenants, now()),
+        "count": found.count(),
+        "next": following,
+        "is_first_page": after is None,
+        "search": search,
+        "shows_removed": shows_removed,
+    }
+    return render_page(request, "tenants.html", context)
 
 
 @page(operators)
@@ -51,7 +70,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:tenant", tenant.pk)
     body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
-    return render_page(request, "tenant_create.html", {"form": form, "api": api})
+    return render_page(request, "tenant_create.html", {**NEW_TENANT, "form": form, "api": api})
 
 
 @page(Permission.SEE_TENANT)
@@ -90,12 +109,13 @@ def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | N
     context = {
         "tenant": tenant,
         "policy": find_policy(tenant.pk),
-        "members": list_members(actor=request.actor, tenant_id=tenant.pk),
+        "members": list_members(actor=request.actor, tenant_id=tenant.pk)[:MEMBERS_SHOWN],
         "keys": _key_rows(request, tenant),
         "events": list_entries(tenant_id=tenant.pk)[:EVENTS_SHOWN],
         "form": form or MemberForm(),
         "may_manage": policies.may_manage_members(request.actor, tenant.pk),
         "may_see_keys": policies.may_see_keys(request.actor, tenant.pk),
+        "may_remove": policies.may_remove_tenant(request.actor, tenant.pk, tenant.parent_id),
     }
     return render_page(request, "tenant.html", context)
 

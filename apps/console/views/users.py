@@ -11,26 +11,24 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page
 from apps.console.forms import UserForm
+from apps.console.paging import newest_first
 from apps.console.rendering import attempt, render_page
 from apps.console.usage_query import read_id, read_text
 from apps.identity.selectors import find_second_factor
 from apps.identity.services.second_factor import remove_second_factor
 from apps.identity.services.sessions import end_sessions_of
 from apps.tenants.matrix import Permission
-from apps.tenants.selectors import get_user_by_id, list_users
+from apps.tenants.selectors import count_working_keys_of, get_user_by_id, list_users
 from apps.tenants.services import change_access
-
-PAGE_SIZE = 50
 
 
 @page(Permission.MANAGE_USERS)
 @require_GET
 def users(request: ConsoleRequest) -> HttpResponseBase:
     search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
-    found = list_users(search=search)
-    rows = list((found.filter(pk__lt=before) if before else found)[: PAGE_SIZE + 1])
-    following = rows[PAGE_SIZE - 1].pk if len(rows) > PAGE_SIZE else None
-    return render_page(request, "users.html", {"users": rows[:PAGE_SIZE], "next": following, "search": search})
+    rows, following = newest_first(list_users(search=search), before=before)
+    context = {"users": rows, "next": following, "is_first_page": before is None, "search": search}
+    return render_page(request, "users.html", context)
 
 
 @page(Permission.MANAGE_USERS, is_dangerous=True)
@@ -47,6 +45,7 @@ def user(request: ConsoleRequest, user_id: UUID) -> HttpResponseBase:
         "person": person,
         "form": form,
         "has_device": find_second_factor(person) is not None,
+        "key_count": count_working_keys_of(person, now=now()),
         "events": list_entries_of(subject_type="user", subject_id=str(person.pk), limit=8),
     }
     return render_page(request, "user.html", context)

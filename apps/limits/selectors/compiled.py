@@ -23,7 +23,7 @@ def compile_limits(*, now: datetime) -> list[contract.TenantLimits]:
         if block.until is None or block.until > now:
             blocks[block.tenant_id].append(block)
     settings = {row.tenant_id: row for row in LimitSettings.objects.all()}
-    tenants = Tenant.objects.select_related("parent__parent").order_by("id")
+    tenants = Tenant.objects.present().select_related("parent__parent").order_by("id")
     compiled = [_compile(tenant, rows, blocks[tenant.pk], settings.get(tenant.pk)) for tenant in tenants]
     return [one for one in compiled if one.rules or one.blocks]
 

@@ -6,7 +6,7 @@ Not a Channels consumer: a node sends a frame a second, and the handler around i
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from apps.fleet.selectors import find_node_by_token
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.hub import LinkHub
 from apps.routing.consumers.session import LinkState, Newest
-from apps.routing.consumers.writes import ingest, write_decisions, write_hello, write_news
+from apps.routing.consumers.writes import incoming_of, write_decisions, write_hello, write_news, write_prompts
 from apps.routing.services.snapshots import snapshot_key
 from workers.contracts import link as frames
 from workers.contracts.signing import public_key_text
@@ -101,7 +101,9 @@ class AgentLink:
             case frames.Telemetry():
                 await self._telemetry_came(frame)
             case frames.UsageBatch() | frames.LooseUsageBatch():
-                self._usage_came(frame)
+                self._in_work(self._store(frame))
+            case frames.PromptBatch():
+                self._in_work(self._keep(frame))
             case frames.Hello():
                 raise LinkClosedError(frames.CLOSE_BAD_FRAME)
 
@@ -110,25 +112,32 @@ class AgentLink:
         news = self._state.telemetry_came(frame.body, now)
         body, decisions = structs.replace(frame.body, decisions=[]), frame.body.decisions
         self._hub.telemetry_came(self.node_id, body, now.timestamp())
+        if news.is_seen:
+            self._hub.seen(self.node_id)
         await self.push(self._hub.newest_for(self.node_id))
         if not await write_news(self.node_id, news, now):
             self._state.forget_written()
         if decisions:
             await write_decisions(self.node_id, decisions, now)
 
-    def _usage_came(self, batch: Batch) -> None:
-        """In work beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""
+    def _in_work(self, work: Coroutine[None, None, None]) -> None:
+        """Beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""
         if len(self._batches) >= MAX_BATCHES_IN_WORK:
+            work.close()
             return
-        task = asyncio.create_task(self._store(batch))
+        task = asyncio.create_task(work)
         self._batches.add(task)
         task.add_done_callback(self._batches.discard)
 
     async def _store(self, batch: Batch) -> None:
-        counts = await ingest(self.node_id, batch, timezone.now())
+        counts = await self._hub.usage.take(incoming_of(self.node_id, batch))
         if counts is not None:
             ack = frames.UsageAck(batch_id=batch.batch_id, stored=counts.stored, duplicate=counts.duplicate)
             await self._send_text(msgspec.json.encode(ack))
+
+    async def _keep(self, batch: frames.PromptBatch) -> None:
+        if await write_prompts(batch.prompts, timezone.now()):
+            await self._send_text(msgspec.json.encode(frames.PromptAck(batch_id=batch.batch_id)))
 
     async def _next_frame(self, timeout_s: float) -> Frame:
         try:

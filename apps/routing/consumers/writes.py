@@ -7,16 +7,20 @@ from uuid import UUID
 
 import msgspec
 from django.db import Error as DatabaseError
+from django.db import OperationalError
+from django.utils import timezone
 
 from apps.deployments.services.replicas import record_replica_reports
-from apps.fleet.services.nodes import record_accelerators, record_hello, record_seen
+from apps.fleet.services.nodes import record_accelerators, record_hello
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
 from apps.telemetry.services.decisions import record_decisions
-from apps.usage.services.ingest import IngestCounts, ingest_records
+from apps.telemetry.services.prompts import store_prompts
+from apps.usage.services.ingest import Incoming, IngestCounts, ingest_batches
 from workers.contracts.decisions import RequestDecision
 from workers.contracts.link import Hello, LooseUsageBatch, UsageBatch
+from workers.contracts.prompts import SealedPrompt
 from workers.contracts.usage import UsageRecord
 
 log = logging.getLogger(__name__)
@@ -43,8 +47,6 @@ async def write_news(node_id: UUID, news: TelemetryNews, now: datetime) -> bool:
 
 def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callable[[], None]]:
     writes: list[Callable[[], None]] = []
-    if news.is_seen:
-        writes.append(lambda: record_seen(node_id=node_id, now=now))
     if news.replicas is not None:
         reports = news.replicas
         writes.append(lambda: record_replica_reports(node_id=node_id, reports=reports, now=now))
@@ -62,17 +64,26 @@ async def write_decisions(node_id: UUID, decisions: Sequence[RequestDecision], n
     await _softly(lambda: record_decisions(node_id=node_id, decisions=decisions, now=now))
 
 
-async def ingest(node_id: UUID, batch: UsageBatch | LooseUsageBatch, now: datetime) -> IngestCounts | None:
-    """None when it was not stored: without an acknowledgement the agent sends it again."""
+async def write_prompts(prompts: Sequence[SealedPrompt], now: datetime) -> bool:
+    """False when they were not stored: without an acknowledgement the agent sends them again."""
+    return await _softly(lambda: store_prompts(prompts=prompts, now=now))
+
+
+def incoming_of(node_id: UUID, batch: UsageBatch | LooseUsageBatch) -> Incoming:
     records, undecodable = _read(batch) if isinstance(batch, LooseUsageBatch) else (batch.records, [])
     undecodable += [line.encode() for line in batch.damaged]
+    return Incoming(node_id=node_id, records=records, undecodable=undecodable)
+
+
+async def store_usage(incoming: Sequence[Incoming]) -> list[IngestCounts | None]:
+    """None for what was not stored. What cannot be stored keeps nothing else back."""
     try:
-        return await in_database_thread(
-            ingest_records, records=records, undecodable=undecodable, node_id=node_id, now=now
-        )
+        return list(await in_database_thread(ingest_batches, incoming, now=timezone.now()))
     except DatabaseError as error:
-        log.warning("a usage batch was not stored", extra={"node_id": node_id, "error": str(error)})
-        return None
+        log.warning("usage batches were not stored", extra={"batches": len(incoming), "error": str(error)})
+        if len(incoming) == 1 or isinstance(error, OperationalError):
+            return [None] * len(incoming)
+    return [answer for each in incoming for answer in await store_usage([each])]
 
 
 def _read(batch: LooseUsageBatch) -> tuple[list[UsageRecord], list[bytes]]:

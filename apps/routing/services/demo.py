@@ -130,7 +130,7 @@ def _seed_routes(versions: list[ModelVersion], now: datetime) -> None:
 
 
 def _seed_tenant(run: _Run, row: demo.DemoClass) -> Tenant:
-    tenant = Tenant.objects.filter(name=row.name).first()
+    tenant = Tenant.objects.present().filter(name=row.name).first()
     if tenant is not None:
         return tenant
     service_class = ServiceClass.objects.filter(name=row.name).first()

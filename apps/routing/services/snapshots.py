@@ -13,6 +13,7 @@ from apps.common.valkey import wake_links_on_commit
 from apps.deployments.models import Deployment, Revision
 from apps.deployments.policies.rollout import Pool
 from apps.deployments.selectors import list_pools
+from apps.fleet.selectors import list_gateway_urls
 from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
@@ -21,6 +22,7 @@ from apps.routing.models import Route, SnapshotGeneration
 from apps.routing.policies import content_sha256, origins_of, weights_while_rolling
 from apps.routing.selectors.routes import list_routes
 from apps.routing.services.rollouts import move_finished_targets, note_what_gateways_know
+from apps.telemetry.selectors.prompts import list_keeping_tenants, prompt_key_text
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import list_usable_keys
 from apps.usage.policies.pricing import ListPrice
@@ -68,6 +70,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
     discounts = get_discounts_in_force(now=now)
     pools = list_pools()
     routes = [_route_of(route, pools) for route in list_routes().order_by("public_name")]
+    keeping = list_keeping_tenants()
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -84,6 +87,7 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
                 weight=policy.weight,
                 max_queued_requests=policy.max_queued_requests,
                 discounts_bp=discounts.get(policy.tenant_id, {}),
+                keeps_prompts=policy.tenant_id in keeping,
             )
             for policy in policies
         ],
@@ -94,6 +98,8 @@ def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
+        gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in list_gateway_urls()],
+        prompt_key=prompt_key_text() if keeping else "",
     )
 
 

@@ -16,6 +16,7 @@ from apps.tenants.selectors import audited_tenants
 
 class AuditView(ActorView):
     rules = {"GET": Permission.SEE_AUDIT}
+    has_own_filters = True
 
     @extend_schema(parameters=[serializers.AuditQuerySerializer], responses=serializers.AuditEntrySerializer(many=True))
     def get(self, request: Request) -> Response:

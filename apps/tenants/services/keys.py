@@ -18,9 +18,9 @@ from apps.tenants.policies import (
     normal_networks,
     normal_paths,
 )
+from apps.tenants.services.locking import lock_tenant
+from apps.tenants.services.people import PUBLISH
 from workers.contracts.paths import CLIENT_PATHS
-
-PUBLISH = "routing.publish"
 
 
 @transaction.atomic
@@ -41,7 +41,7 @@ def create_key(
     """The key's row and its text, which is nowhere else."""
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
-    if Tenant.objects.select_for_update().get(pk=tenant.pk).children.exists():
+    if lock_tenant(tenant.pk).children.present().exists():
         raise ConflictError("keys belong to a leaf: make the key for a tenant below this one")
     credential = issue_credential(API_KEY)
     key = APIKey(

@@ -20,6 +20,7 @@ from apps.usage.serializers import usage as serializers
 
 class UsageView(ActorView):
     rules = {"GET": Permission.SEE_TENANT}
+    has_own_filters = True
 
     def scope(self, query: dict[str, Any]) -> UsageScope:
         start, end = serializers.default_range(self.now, query["zone"])

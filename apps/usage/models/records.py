@@ -4,6 +4,18 @@ from django.db import models
 from django.db.models import Q
 
 from apps.common.ids import new_id
+from workers.contracts.pricing import WHOLE_E8
+
+_SEARCHED = {
+    "workflow_id": "usage_record_workflow",
+    "end_user": "usage_record_end_user",
+    "error_code": "usage_record_error",
+}
+
+
+def _when_named(column: str, name: str) -> models.Index:
+    """Only of the records that name one."""
+    return models.Index(fields=[column, "arrived_at"], name=name, condition=~Q(**{column: ""}))
 
 
 class UsageRecord(models.Model):
@@ -14,8 +26,9 @@ class UsageRecord(models.Model):
 
     `cost_usd` is by the price book at `arrived_at`, `list_usd` the same before discounts, `gateway_cost_usd` what the
     gateway counted at the time. An unpriced record costs nothing yet: no price was in force, and it is priced once
-    there is one. `wasted_usd` is what its wasted tokens would have cost; nobody pays it. `rerating` is the number of
-    the re-rating that priced it last, 0 for the book when it came.
+    there is one. `wasted_usd` is what its wasted tokens would have cost; nobody pays it. `price_line_id` is the line of
+    the price book that priced it, None where none did, and `charged_e8` the share of the list price, in units of 1e-8.
+    `rerating` is the number of the re-rating that priced it last, 0 for the book when it came.
     """
 
     pk = models.CompositePrimaryKey("record_id", "arrived_at")
@@ -57,6 +70,8 @@ class UsageRecord(models.Model):
     wasted_usd = models.DecimalField(max_digits=24, decimal_places=12, db_default=0)
     is_unpriced = models.BooleanField(db_default=False)
     is_cost_mismatch = models.BooleanField()
+    price_line_id = models.UUIDField(null=True)
+    charged_e8 = models.IntegerField(db_default=WHOLE_E8)
     rerating = models.IntegerField(db_default=0)
     attempts = models.SmallIntegerField()
     error_code = models.CharField(max_length=100)
@@ -68,10 +83,8 @@ class UsageRecord(models.Model):
         indexes = [
             models.Index(fields=["tenant_id", "arrived_at", "record_id"], name="usage_record_tenant"),
             models.Index(fields=["arrived_at", "record_id"], name="usage_record_time"),
-            models.Index(fields=["tenant_id", "request_id"], name="usage_record_request"),
-            models.Index(
-                fields=["tenant_id", "workflow_id"], name="usage_record_workflow", condition=~Q(workflow_id="")
-            ),
+            models.Index(fields=["request_id"], name="usage_record_request"),
+            *(_when_named(column, name) for column, name in _SEARCHED.items()),
             models.Index(fields=["arrived_at"], name="usage_record_unpriced", condition=Q(is_unpriced=True)),
             models.Index(fields=["arrived_at"], name="usage_record_mispriced", condition=Q(is_cost_mismatch=True)),
         ]

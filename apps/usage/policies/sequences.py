@@ -8,6 +8,8 @@ FIRST_SEQUENCE = 1
 
 
 def holds(ranges: Sequence[tuple[int, int]], number: int) -> bool:
+    if not ranges or number >= ranges[-1][1]:
+        return False
     place = bisect_right(ranges, (number, number + 1))
     candidates = [*ranges[max(place - 1, 0) : place + 1]]
     return any(first <= number < end for first, end in candidates)

@@ -1,15 +1,17 @@
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.registry.models import Model, ModelVersion
 from apps.tenants.selectors import list_tenants
 from apps.usage.models import PriceEntry, TenantDiscount
-from apps.usage.policies.pricing import Book, Dated, ListPrice, Timeline
+from apps.usage.policies.pricing import Book, Dated, ListPrice, Tariffs, Timeline
 from workers.contracts.pricing import EVERY_MODEL
 from workers.contracts.snapshot import Price
 
@@ -41,6 +43,39 @@ def load_book(*, as_of: datetime | None = None) -> Book:
     )
 
 
+_FINGERPRINT = """
+SELECT (SELECT count(*)::text || max(id::text) FROM usage_priceentry),
+       (SELECT count(*)::text || max(id::text) FROM usage_tenantdiscount),
+       (SELECT count(*)::text || max(id::text) FROM registry_modelversion)
+"""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    fingerprint: tuple[str, ...]
+    tariffs: Tariffs
+
+
+class _Kept:
+    """The newest book that this process has read."""
+
+    loaded: _Loaded | None = None
+
+
+def get_tariffs() -> Tariffs:
+    """The book as it is, read again only when a line has come or gone: lines are never changed.
+
+    For work that sees every tenant, as what is kept is shared.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_FINGERPRINT)
+        fingerprint = cursor.fetchone()
+    kept = _Kept.loaded
+    if kept is None or kept.fingerprint != fingerprint:
+        kept = _Kept.loaded = _Loaded(fingerprint, Tariffs(load_book()))
+    return kept.tariffs
+
+
 def _made_by(moment: datetime) -> Q:
     return Q(created_at__isnull=True) | Q(created_at__lte=moment)
 
@@ -59,7 +94,7 @@ def list_price_of(entry: PriceEntry) -> ListPrice:
         output_pico_usd=entry.output_pico_usd,
         request_pico_usd=entry.request_pico_usd,
     )
-    return ListPrice(price, entry.batch_discount_bp)
+    return ListPrice(price, entry.batch_discount_bp, entry.pk)
 
 
 def get_prices_in_force(*, version_ids: Iterable[UUID], now: datetime) -> dict[UUID, ListPrice | None]:

@@ -1,6 +1,8 @@
+from collections.abc import Collection
+from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
@@ -21,6 +23,12 @@ def list_records(*, scope: UsageScope) -> QuerySet[UsageRecord]:
     )
 
 
+def oldest_arrival() -> datetime | None:
+    """Of the records that are kept; None while there are none."""
+    found: datetime | None = UsageRecord.objects.aggregate(oldest=Min("arrived_at"))["oldest"]
+    return found
+
+
 def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:
     records = UsageRecord.objects.filter(record_id=record_id)
     if not has_every_tenant(actor):
@@ -31,9 +39,13 @@ def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:
     return record
 
 
-def search_records(*, scope: UsageScope, outcome: str = "", search: str = "") -> QuerySet[UsageRecord]:
-    """Newest first. `search` is a whole request id, end user, workflow or error code."""
+def search_records(
+    *, scope: UsageScope, outcome: str = "", search: str = "", among: Collection[UUID] | None = None
+) -> QuerySet[UsageRecord]:
+    """Newest first. `search` is a whole request id, end user, workflow or error code; `among` are the only ones."""
     records = list_records(scope=scope)
+    if among is not None:
+        records = records.filter(record_id__in=among)
     if outcome:
         records = records.filter(outcome=outcome)
     if not search:
@@ -43,10 +55,16 @@ def search_records(*, scope: UsageScope, outcome: str = "", search: str = "") ->
 
 
 def page_of_records(
-    *, scope: UsageScope, outcome: str = "", search: str = "", before: UUID | None = None, size: int = 50
+    *,
+    scope: UsageScope,
+    outcome: str = "",
+    search: str = "",
+    among: Collection[UUID] | None = None,
+    before: UUID | None = None,
+    size: int = 50,
 ) -> tuple[list[UsageRecord], bool]:
     """Newest first, those older than the record `before`, and whether there are more."""
-    records = search_records(scope=scope, outcome=outcome, search=search)
+    records = search_records(scope=scope, outcome=outcome, search=search, among=among)
     if last := before and UsageRecord.objects.filter(record_id=before).only("arrived_at").first():
         older = Q(arrived_at__lt=last.arrived_at) | Q(arrived_at=last.arrived_at, record_id__lt=before)
         records = records.filter(older)

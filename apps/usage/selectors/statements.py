@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from apps.common.actors import Actor
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import get_tenant
+from apps.tenants.selectors import get_billed_tenant
 from apps.usage.models import Rerating, ReratingState
 from apps.usage.policies.forecast import Month, month_of
 from apps.usage.selectors.reports import UsageRow, UsageTotals, report_usage, scope_for, sum_usage
@@ -45,7 +45,7 @@ class Statement:
 
 def get_statement(*, actor: Actor, tenant_id: UUID, first_day: date, zone: ZoneInfo, now: datetime) -> Statement:
     """The tenant's and of all tenants below it."""
-    tenant = get_tenant(actor=actor, tenant_id=tenant_id)
+    tenant = get_billed_tenant(actor=actor, tenant_id=tenant_id)
     month = month_of(datetime(first_day.year, first_day.month, 15, tzinfo=zone), zone)
     scope = scope_for(actor=actor, start=month.start, end=month.end, tenant_id=tenant.pk)
     applied = Rerating.objects.filter(state=ReratingState.APPLIED, start__lt=month.end, end__gt=month.start)

@@ -15,9 +15,8 @@ RECORD_FIELDS = (
     "key_id", "end_user", "workflow_id", "path", "public_model", "version_id", "deployment_id", "replica_id", "node_id",
     "service_class", "is_stream", "status", "outcome", "error_code", "usage_source", "input_tokens",
     "cached_input_tokens", "output_tokens", "reasoning_tokens", "wasted_tokens", "queue_ms", "ttft_ms", "total_ms",
-    "engine_ms", "cost_usd", "list_usd",
-    "gateway_cost_usd", "wasted_usd", "is_unpriced", "is_cost_mismatch", "rerating",
-    "attempts", "tags",
+    "engine_ms", "cost_usd", "list_usd", "gateway_cost_usd", "wasted_usd", "price_line_id", "charged_e8", "is_unpriced",
+    "is_cost_mismatch", "rerating", "attempts", "tags",
 )  # fmt: skip
 
 

@@ -6,9 +6,8 @@ says something else, cannot be a row or cannot be read at all goes into quaranti
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from uuid import UUID
 
 import msgspec
@@ -16,15 +15,25 @@ from django.conf import settings
 from django.db import transaction
 
 from apps.usage.models import UsageRecord as StoredRecord
-from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, as_uuid, oldest_kept, problem_of
+from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, as_uuid, normal_id, oldest_kept, problem_of
 from apps.usage.policies.pricing import pico_from_usd
-from apps.usage.policies.sequences import Ranges, holds
-from apps.usage.selectors.prices import load_book
+from apps.usage.policies.sequences import Ranges, holds, ranges_of
+from apps.usage.selectors.prices import get_tariffs
 from apps.usage.services.outcomes import keep_outcomes
 from apps.usage.services.quarantine import put_aside
 from apps.usage.services.sources import Source, lock_sources, note_received
-from apps.usage.services.storing import clean, store_rows
+from apps.usage.services.staging import clean
+from apps.usage.services.storing import store_rows
 from workers.contracts.usage import UsageRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incoming:
+    """What a node sent at once."""
+
+    node_id: UUID
+    records: Sequence[UsageRecord]
+    undecodable: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True)
@@ -39,60 +48,88 @@ class IngestCounts:
 class _Batch:
     """`fresh` have numbers that never came; `repeated` have come before, in this batch or in another one."""
 
-    node_id: UUID
+    incoming: Incoming
     now: datetime
-    fresh: list[UsageRecord]
-    repeated: list[UsageRecord]
+    fresh: list[UsageRecord] = field(default_factory=list)
+    repeated: list[UsageRecord] = field(default_factory=list)
     put_aside: int = 0
 
-    @cached_property
-    def kept_from(self) -> datetime | None:
-        return oldest_kept(self.now, settings.USAGE_KEEP_DAYS)
-
-    @cached_property
-    def until(self) -> datetime:
-        return self.now + timedelta(days=EARLY_DAYS)
-
     def quarantine(self, record: UsageRecord, reason: str) -> None:
-        self.put_aside += put_aside(msgspec.json.encode(record), reason, node_id=self.node_id, now=self.now)
+        self.quarantine_line(msgspec.json.encode(record), reason)
+
+    def quarantine_line(self, line: bytes, reason: str) -> None:
+        self.put_aside += put_aside(line, reason, node_id=self.incoming.node_id, now=self.now)
+
+    @property
+    def usage(self) -> list[UsageRecord]:
+        return [record for record in self.fresh if record.task_outcome is None]
 
 
-@transaction.atomic
+@dataclass(frozen=True)
+class _Window:
+    """Arrivals that are kept, in Unix seconds."""
+
+    kept_from_s: float | None
+    until_s: float
+
+
 def ingest_records(
     *, records: Sequence[UsageRecord], node_id: UUID, now: datetime, undecodable: Sequence[bytes] = ()
 ) -> IngestCounts:
-    batch = _sort_out(records, node_id, now)
-    usage = {normal_id(record): record for record in reversed(batch.fresh) if record.task_outcome is None}
-    stored_ids = store_rows(list(usage.values()), book=load_book(), now=now)
-    told = [record for record in batch.fresh if record.task_outcome is not None]
-    keep_outcomes(told, now=now)
-    stored_objects = {id(usage[record_id]) for record_id in stored_ids}
-    clashing = [record for record in batch.fresh if record.task_outcome is None and id(record) not in stored_objects]
+    (counts,) = ingest_batches([Incoming(node_id=node_id, records=records, undecodable=undecodable)], now=now)
+    return counts
+
+
+@transaction.atomic
+def ingest_batches(incoming: Sequence[Incoming], *, now: datetime) -> list[IngestCounts]:
+    """Together, since a commit and the rows of the sums are shared by all that come with it."""
+    batches = [_Batch(each, now) for each in incoming]
+    _sort_out(batches, now)
+    usage = {normal_id(record.record_id): record for batch in reversed(batches) for record in reversed(batch.usage)}
+    left_out = store_rows(list(usage.values()), tariffs=get_tariffs(), now=now)
+    stored = {id(record) for record_id, record in usage.items() if record_id not in left_out}
+    keep_outcomes([record for batch in batches for record in batch.fresh if record.task_outcome is not None], now=now)
+    return [_counts_of(batch, stored) for batch in batches]
+
+
+def _counts_of(batch: _Batch, stored: set[int]) -> IngestCounts:
+    clashing = [record for record in batch.usage if id(record) not in stored]
     _judge([*clashing, *batch.repeated], batch)
-    for line in undecodable:
-        batch.put_aside += put_aside(line, "is not a usage record", node_id=node_id, now=now)
-    stored = len(stored_ids) + len(told) + batch.put_aside
-    return IngestCounts(stored=stored, duplicate=len(records) + len(undecodable) - stored)
+    for line in batch.incoming.undecodable:
+        batch.quarantine_line(line, "is not a usage record")
+    given = len(batch.incoming.records) + len(batch.incoming.undecodable)
+    stored_count = len(batch.fresh) - len(clashing) + batch.put_aside
+    return IngestCounts(stored=stored_count, duplicate=given - stored_count)
 
 
-def _sort_out(records: Sequence[UsageRecord], node_id: UUID, now: datetime) -> _Batch:
-    batch = _Batch(node_id, now, [], [])
-    by_source: dict[Source, list[UsageRecord]] = defaultdict(list)
-    for record in records:
-        by_source[clean(record.gateway_id, 64), clean(record.boot_id, 64)].append(record)
-    received = lock_sources(by_source, node_id=node_id, now=now)
-    for source, sent in by_source.items():
-        note_received(source, _take(batch, sent, received[source]), now=now)
-    return batch
+def _sort_out(batches: Sequence[_Batch], now: datetime) -> None:
+    by_source: dict[Source, list[tuple[_Batch, UsageRecord]]] = defaultdict(list)
+    nodes: dict[Source, UUID] = {}
+    for batch in batches:
+        for record in batch.incoming.records:
+            source = clean(record.gateway_id, 64), clean(record.boot_id, 64)
+            by_source[source].append((batch, record))
+            nodes.setdefault(source, batch.incoming.node_id)
+    window = _window_at(now)
+    received = lock_sources(nodes, now=now)
+    note_received({source: _take(by_source[source], received[source], window) for source in received})
 
 
-def _take(batch: _Batch, sent: Sequence[UsageRecord], received: Ranges) -> set[int]:
+def _window_at(now: datetime) -> _Window:
+    kept_from = oldest_kept(now, settings.USAGE_KEEP_DAYS)
+    until = now + timedelta(days=EARLY_DAYS)
+    return _Window(kept_from.timestamp() if kept_from else None, until.timestamp())
+
+
+def _take(sent: Sequence[tuple[_Batch, UsageRecord]], received: Ranges, window: _Window) -> Ranges:
     """The numbers that came now. A number that came before makes a record a repeated one, however late it is."""
     numbers: set[int] = set()
-    for record in sent:
+    for batch, record in sent:
         is_repeated = record.sequence in numbers or holds(received, record.sequence)
         problem = (
-            problem_of(record) if is_repeated else problem_of(record, kept_from=batch.kept_from, until=batch.until)
+            problem_of(record)
+            if is_repeated
+            else problem_of(record, kept_from_s=window.kept_from_s, until_s=window.until_s)
         )
         if problem is not None:
             batch.quarantine(record, problem)
@@ -100,7 +137,7 @@ def _take(batch: _Batch, sent: Sequence[UsageRecord], received: Ranges) -> set[i
             (batch.repeated if is_repeated else batch.fresh).append(record)
         if 0 <= record.sequence < BIGGEST_BIGINT:
             numbers.add(record.sequence)
-    return numbers
+    return ranges_of(numbers)
 
 
 def _judge(repeated: Sequence[UsageRecord], batch: _Batch) -> None:
@@ -110,7 +147,7 @@ def _judge(repeated: Sequence[UsageRecord], batch: _Batch) -> None:
         return
     stored = _stored_like(usage)
     for record in usage:
-        row = stored.get(normal_id(record))
+        row = stored.get(normal_id(record.record_id) or "")
         if row is None:
             batch.quarantine(record, f"number {record.sequence} of this gateway belongs to another record")
         elif _said_by(row) != _said_in(record):
@@ -136,7 +173,3 @@ def _said_in(record: UsageRecord) -> tuple[object, ...]:
     ids = (str(as_uuid(text) or "") for text in (record.tenant_id, record.key_id, record.version_id))
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
     return record.sequence, arrived_at, record.outcome, record.cost_pico_usd, *ids, *tokens
-
-
-def normal_id(record: UsageRecord) -> str:
-    return str(as_uuid(record.record_id))

@@ -3,35 +3,46 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
-import msgspec
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
 from apps.usage.models import UsageRecord
-from apps.usage.policies.pricing import Book, Rating, pico_from_usd, rate, usd_from_pico
+from apps.usage.policies.pricing import Rating, Tariffs, pico_from_usd, rate
 from apps.usage.selectors.prices import load_book
 from apps.usage.services.rollup_sql import OF_CHANGES, added_to_rollups
+from apps.usage.services.staging import Staging, csv_line
 
 BATCH_RECORDS = 5000
 Place = tuple[datetime, UUID]
 
+_STAGED = {
+    "record_id": "uuid",
+    "arrived_at": "timestamptz",
+    "cost_pico_usd": "numeric",
+    "list_pico_usd": "numeric",
+    "wasted_pico_usd": "numeric",
+    "is_unpriced": "boolean",
+    "is_cost_mismatch": "boolean",
+    "price_line_id": "uuid",
+    "charged_e8": "integer",
+}
+_rated = Staging("usage_rated", _STAGED)
+# Each sum loses the record as it was and gets it as it is; where both fall into one row, the difference.
 _CHANGE = f"""
-WITH incoming AS (
-    SELECT * FROM jsonb_to_recordset(%s::jsonb) AS rows(
-        record_id uuid, arrived_at timestamptz, cost_usd numeric, list_usd numeric, wasted_usd numeric,
-        is_unpriced boolean, is_cost_mismatch boolean, rerating integer,
-        cost_change numeric, list_change numeric, wasted_change numeric, unpriced_change integer)
-), changed AS (
+WITH changed AS (
     UPDATE usage_record AS record SET
-        cost_usd = incoming.cost_usd, list_usd = incoming.list_usd, wasted_usd = incoming.wasted_usd,
-        is_unpriced = incoming.is_unpriced, is_cost_mismatch = incoming.is_cost_mismatch, rerating = incoming.rerating
-    FROM incoming WHERE record.record_id = incoming.record_id AND record.arrived_at = incoming.arrived_at
-    RETURNING record.*, incoming.cost_change, incoming.list_change, incoming.wasted_change, incoming.unpriced_change
-), {added_to_rollups("changed", OF_CHANGES)}
+        cost_usd = rated.cost_pico_usd * 0.000000000001, list_usd = rated.list_pico_usd * 0.000000000001,
+        wasted_usd = rated.wasted_pico_usd * 0.000000000001, is_unpriced = rated.is_unpriced,
+        is_cost_mismatch = rated.is_cost_mismatch, price_line_id = rated.price_line_id,
+        charged_e8 = rated.charged_e8, rerating = %s
+    FROM usage_rated AS rated WHERE record.record_id = rated.record_id AND record.arrived_at = rated.arrived_at
+        AND record.arrived_at BETWEEN %s AND %s
+    RETURNING old AS before, new AS after
+), moved AS (
+    SELECT -1 AS sign, (before).* FROM changed UNION ALL SELECT 1, (after).* FROM changed
+), {added_to_rollups("moved", OF_CHANGES)}
 SELECT count(*) FROM changed
 """  # noqa: S608 - made of constants
 
@@ -52,14 +63,14 @@ class Rated:
         return _as_it_is(self.record) != self.rating
 
 
-def rate_stored(record: UsageRecord, book: Book) -> Rated:
+def rate_stored(record: UsageRecord, tariffs: Tariffs) -> Rated:
     """A record without a version reached none and keeps what it cost; so does one without a price in the book."""
-    if record.version_id is None:
+    tariff = tariffs.of(
+        str(record.version_id or ""), str(record.tenant_id or ""), record.service_class, record.arrived_at
+    )
+    if tariff is None:
         return Rated(record, _as_it_is(record))
-    price = book.price(record.version_id, record.tenant_id, record.service_class, record.arrived_at)
-    if price is None:
-        return Rated(record, _as_it_is(record))
-    return Rated(record, rate(record, price, pico_from_usd(record.gateway_cost_usd)))
+    return Rated(record, rate(record, tariff, pico_from_usd(record.gateway_cost_usd)))
 
 
 def _as_it_is(record: UsageRecord) -> Rating:
@@ -69,46 +80,31 @@ def _as_it_is(record: UsageRecord) -> Rating:
         wasted_pico_usd=pico_from_usd(record.wasted_usd),
         is_unpriced=record.is_unpriced,
         is_mismatch=record.is_cost_mismatch,
+        line_id=record.price_line_id,
+        charged_e8=record.charged_e8,
     )
 
 
 def write_ratings(rated: Sequence[Rated], *, rerating: int) -> None:
-    """Of records that this transaction has locked."""
-    rows = [_row_of(each, rerating) for each in rated if each.is_changed]
-    if rows:
+    """Of records that this transaction has locked, in order of arrival."""
+    changed = [each for each in rated if each.is_changed]
+    if changed:
+        _rated.fill(map(_line_of, changed))
         with connection.cursor() as cursor:
-            cursor.execute(_CHANGE, [msgspec.json.encode(rows).decode()])
+            cursor.execute(_CHANGE, [rerating, changed[0].record.arrived_at, changed[-1].record.arrived_at])
 
 
-def _row_of(rated: Rated, rerating: int) -> dict[str, Any]:
-    record, rating = rated.record, rated.rating
-    return {
-        "record_id": str(record.record_id),
-        "arrived_at": record.arrived_at.isoformat(),
-        "cost_usd": _text(usd_from_pico(rating.cost_pico_usd)),
-        "list_usd": _text(usd_from_pico(rating.list_pico_usd)),
-        "wasted_usd": _text(usd_from_pico(rating.wasted_pico_usd)),
-        "is_unpriced": rating.is_unpriced,
-        "is_cost_mismatch": rating.is_mismatch,
-        "rerating": rerating,
-        "cost_change": _text(usd_from_pico(rating.cost_pico_usd) - record.cost_usd),
-        "list_change": _text(usd_from_pico(rating.list_pico_usd) - record.list_usd),
-        "wasted_change": _text(usd_from_pico(rating.wasted_pico_usd) - record.wasted_usd),
-        "unpriced_change": rating.is_unpriced - record.is_unpriced,
-    }
-
-
-def _text(usd: Decimal) -> str:
-    return format(usd, "f")
+def _line_of(rated: Rated) -> str:
+    return csv_line((rated.record.record_id, rated.record.arrived_at, *rated.rating))
 
 
 def price_unpriced() -> int:
     """Records that came when no price was in force, once the book has one for their time. How many it priced."""
-    book, priced, after = load_book(), 0, None
+    tariffs, priced, after = Tariffs(load_book()), 0, None
     while True:
         with transaction.atomic():
             records = lock_batch(UsageRecord.objects.filter(is_unpriced=True), after)
-            rated = [rate_stored(record, book) for record in records]
+            rated = [rate_stored(record, tariffs) for record in records]
             write_ratings(rated, rerating=0)
         priced += sum(not each.rating.is_unpriced for each in rated)
         if len(records) < BATCH_RECORDS:

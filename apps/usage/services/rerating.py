@@ -16,6 +16,7 @@ from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.usage.models import Rerating, ReratingState, UsageRecord
+from apps.usage.policies.pricing import Tariffs
 from apps.usage.selectors.prices import load_book
 from apps.usage.services.partitions import first_kept_day
 from apps.usage.services.rating import (
@@ -87,8 +88,8 @@ def _take_turn(pk: Any, now: datetime) -> bool:
     if row is None:
         return False
     records = _next_records(row)
-    book = load_book(as_of=row.created_at)
-    rated = [rate_stored(record, book) for record in records]
+    tariffs = Tariffs(load_book(as_of=row.created_at))
+    rated = [rate_stored(record, tariffs) for record in records]
     if row.state == ReratingState.APPLYING:
         write_ratings(rated, rerating=row.number)
     _note(row, rated, now, is_last=len(records) < BATCH_RECORDS)

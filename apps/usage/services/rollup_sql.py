@@ -18,22 +18,29 @@ SUMS = (
 )
 SLOT_OF_ARRIVAL = "date_bin('{seconds} seconds', arrived_at, TIMESTAMPTZ '2000-01-01 00:00+00')"
 
+READ = (
+    "arrived_at",
+    "is_unpriced",
+    *dict.fromkeys(name for rollup in ROLLUPS for name in rollup.dimensions if name != "slot"),
+    *(name for name in SUMS if name not in {"request_count", "unpriced_count"}),
+)  # of each record
 OF_RECORDS = {
     "request_count": "count(*)",
     "unpriced_count": "count(*) FILTER (WHERE is_unpriced)",
     **{name: f"sum({name})" for name in SUMS if name not in {"request_count", "unpriced_count"}},
 }
 OF_CHANGES = {
-    **dict.fromkeys(SUMS, "0"),
-    "unpriced_count": "sum(unpriced_change)",
-    "list_usd": "sum(list_change)",
-    "cost_usd": "sum(cost_change)",
-    "wasted_usd": "sum(wasted_change)",
+    "request_count": "sum(sign)",
+    "unpriced_count": "sum(sign * is_unpriced::integer)",
+    **{name: f"sum(sign * {name})" for name in SUMS if name not in {"request_count", "unpriced_count"}},
 }
 
 
 def added_to_rollups(source: str, sums: dict[str, str]) -> str:
-    """One CTE per rollup, to follow the CTE `source`. Rows are locked in one order, so that no two batches deadlock."""
+    """One CTE per rollup, to follow the CTE `source`, which has the columns READ.
+
+    Rows are locked in one order, so that no two batches deadlock.
+    """
     return ", ".join(_added(rollup, source, sums) for rollup in ROLLUPS)
 
 

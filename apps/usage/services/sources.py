@@ -1,43 +1,49 @@
 """Which numbers of each gateway's records have come. The row of a source is locked while its records are stored."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
 from uuid import UUID
 
 from django.db import connection
 
-from apps.usage.policies.sequences import Ranges, ranges_of
+from apps.usage.policies.sequences import Ranges
 
 Source = tuple[str, str]
 
-_OPEN = """
-INSERT INTO usage_source (gateway_id, boot_id, node_id, received, first_received_at, last_received_at)
-VALUES (%s, %s, %s, '{}', %s, %s) ON CONFLICT DO NOTHING
-"""
 _LOCK = """
-SELECT lower(part), upper(part)
-FROM (SELECT received FROM usage_source WHERE gateway_id = %s AND boot_id = %s FOR UPDATE) AS source,
-     unnest(received) AS part
+INSERT INTO usage_source (gateway_id, boot_id, node_id, received, first_received_at, last_received_at)
+SELECT gateway_id, boot_id, node_id, '{}', now, now
+FROM unnest(%s::text[], %s::text[], %s::uuid[]) AS sent(gateway_id, boot_id, node_id),
+     (SELECT %s::timestamptz AS now) AS clock
+ORDER BY gateway_id, boot_id
+ON CONFLICT (gateway_id, boot_id) DO UPDATE SET last_received_at = excluded.last_received_at
+RETURNING gateway_id, boot_id, received
 """
 _NOTE = """
-UPDATE usage_source SET received = received + %s::int8multirange, last_received_at = %s
-WHERE gateway_id = %s AND boot_id = %s
+UPDATE usage_source AS source SET received = received + numbers
+FROM unnest(%s::text[], %s::text[], %s::text[]::int8multirange[]) AS sent(gateway_id, boot_id, numbers)
+WHERE source.gateway_id = sent.gateway_id AND source.boot_id = sent.boot_id
 """
 
 
-def lock_sources(sources: Iterable[Source], *, node_id: UUID, now: datetime) -> dict[Source, Ranges]:
+def lock_sources(nodes: Mapping[Source, UUID], *, now: datetime) -> dict[Source, Ranges]:
     """What each has sent until now. In one order, so that two batches never wait for each other in a circle."""
-    return {source: _lock(source, node_id, now) for source in sorted(sources)}
-
-
-def _lock(source: Source, node_id: UUID, now: datetime) -> Ranges:
+    if not nodes:
+        return {}
+    gateways, boots = zip(*nodes, strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(_OPEN, [*source, node_id, now, now])
-        cursor.execute(_LOCK, source)
-        return [(int(first), int(end)) for first, end in cursor.fetchall()]
+        cursor.execute(_LOCK, [list(gateways), list(boots), list(nodes.values()), now])
+        rows = cursor.fetchall()
+    return {(gateway, boot): [(part.lower, part.upper) for part in received] for gateway, boot, received in rows}
 
 
-def note_received(source: Source, numbers: Iterable[int], *, now: datetime) -> None:
-    parts = ",".join(f"[{first},{end})" for first, end in ranges_of(numbers))
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE, [f"{{{parts}}}", now, *source])
+def note_received(numbers: Mapping[Source, Ranges]) -> None:
+    """Of sources that are locked."""
+    if numbers:
+        gateways, boots = zip(*numbers, strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(_NOTE, [list(gateways), list(boots), list(map(_multirange, numbers.values()))])
+
+
+def _multirange(ranges: Ranges) -> str:
+    return "{" + ",".join(f"[{first},{end})" for first, end in ranges) + "}"

@@ -2,36 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from operator import attrgetter
 
 import msgspec
 from django.db import connection
 
-from apps.usage.policies.checking import as_uuid
-from apps.usage.policies.pricing import PICO_PER_USD, Book, Rating, rate
-from apps.usage.services.rollup_sql import OF_RECORDS, added_to_rollups
+from apps.usage.policies.checking import normal_id, shared_id
+from apps.usage.policies.pricing import Rating, Tariffs, rate
+from apps.usage.services.rollup_sql import OF_RECORDS, READ, added_to_rollups
+from apps.usage.services.staging import Staging, clean, csv_line, quoted
 from workers.contracts.usage import UsageRecord
 
-_COLUMNS = {
-    "record_id": "uuid",
-    "arrived_at": "timestamptz",
-    "received_at": "timestamptz",
-    "gateway_id": "text",
-    "boot_id": "text",
+_AS_THEY_CAME = {
     "sequence": "bigint",
-    "request_id": "text",
-    "tenant_id": "uuid",
-    "key_id": "uuid",
-    "user_id": "uuid",
-    "end_user": "text",
-    "workflow_id": "text",
-    "path": "text",
-    "public_model": "text",
-    "version_id": "uuid",
-    "deployment_id": "uuid",
-    "replica_id": "uuid",
-    "node_id": "uuid",
-    "service_class": "text",
     "is_stream": "boolean",
     "status": "smallint",
     "outcome": "text",
@@ -45,18 +28,10 @@ _COLUMNS = {
     "ttft_ms": "double precision",
     "total_ms": "double precision",
     "engine_ms": "double precision",
-    "cost_usd": "numeric",
-    "list_usd": "numeric",
-    "gateway_cost_usd": "numeric",
-    "wasted_usd": "numeric",
-    "is_unpriced": "boolean",
-    "is_cost_mismatch": "boolean",
     "attempts": "smallint",
-    "error_code": "text",
-    "tags": "jsonb",
 }
-OPTIONAL_IDS = ("tenant_id", "key_id", "user_id", "version_id", "deployment_id", "node_id")
-TEXT_LIMITS = {
+_IDS = ("tenant_id", "key_id", "user_id", "version_id", "deployment_id", "endpoint_id", "node_id")
+_TEXT_LIMITS = {
     "gateway_id": 64,
     "boot_id": 64,
     "request_id": 128,
@@ -67,68 +42,98 @@ TEXT_LIMITS = {
     "service_class": 63,
     "error_code": 100,
 }
-_MAX_TAG_NAME, _MAX_TAG_VALUE = 64, 512
 _MADE_HERE = {
-    "arrived_at", "received_at", "replica_id", "cost_usd", "list_usd", "gateway_cost_usd", "wasted_usd", "is_unpriced",
-    "is_cost_mismatch", "tags",
-}  # fmt: skip
-_AS_THEY_CAME = [name for name in _COLUMNS if name not in {*_MADE_HERE, *OPTIONAL_IDS, *TEXT_LIMITS}]
-_NAMES = ", ".join(_COLUMNS)
-_TYPED = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+    "record_id": "uuid",
+    "arrived_at": "timestamptz",
+    "received_at": "timestamptz",
+    "cost_pico_usd": "numeric",
+    "list_pico_usd": "numeric",
+    "gateway_pico_usd": "numeric",
+    "wasted_pico_usd": "numeric",
+    "is_unpriced": "boolean",
+    "is_cost_mismatch": "boolean",
+    "price_line_id": "uuid",
+    "charged_e8": "integer",
+    "tags": "jsonb",
+}
+_STAGED = {
+    **_AS_THEY_CAME,
+    **dict.fromkeys(_IDS, "uuid"),
+    **dict.fromkeys(_TEXT_LIMITS, "text"),
+    **_MADE_HERE,
+}
+_RENAMED = {
+    "endpoint_id": "replica_id",
+    "cost_pico_usd": "cost_usd",
+    "list_pico_usd": "list_usd",
+    "gateway_pico_usd": "gateway_cost_usd",
+    "wasted_pico_usd": "wasted_usd",
+}
+_MAX_TAG_NAME, _MAX_TAG_VALUE = 64, 512
+_NO_TAGS = '"{}"'
+_incoming = Staging("usage_incoming", _STAGED)
+_values_of = attrgetter(*_AS_THEY_CAME)
+_ids_of = attrgetter(*_IDS)
+_texts_of = attrgetter(*_TEXT_LIMITS)
+_limits = tuple(_TEXT_LIMITS.values())
 
 _STORE = f"""
 WITH stored AS (
-    INSERT INTO usage_record ({_NAMES})
-    SELECT {_NAMES} FROM jsonb_to_recordset(%s::jsonb) AS incoming({_TYPED}) ORDER BY record_id
+    INSERT INTO usage_record ({", ".join(_RENAMED.get(name, name) for name in _STAGED)})
+    SELECT {", ".join(f"{name} * 0.000000000001" if name.endswith("_pico_usd") else name for name in _STAGED)}
+    FROM usage_incoming ORDER BY record_id
     ON CONFLICT DO NOTHING
-    RETURNING *
+    RETURNING record_id, {", ".join(READ)}
 ), {added_to_rollups("stored", OF_RECORDS)}
-SELECT record_id::text FROM stored
+SELECT record_id::text FROM usage_incoming WHERE record_id NOT IN (SELECT record_id FROM stored)
 """  # noqa: S608 - made of constants
 
 
-def store_rows(records: Sequence[UsageRecord], *, book: Book, now: datetime) -> set[str]:
-    """The ids of those that were stored; a record whose id is there already is left out."""
+def store_rows(records: Sequence[UsageRecord], *, tariffs: Tariffs, now: datetime) -> set[str]:
+    """The ids of those that were left out, since their id is there already."""
     if not records:
         return set()
-    rows = [_row_of(record, book, now.isoformat()) for record in records]
+    received_at = now.isoformat()
+    _incoming.fill(_line_of(record, tariffs, received_at) for record in records)
     with connection.cursor() as cursor:
-        cursor.execute(_STORE, [msgspec.json.encode(rows).decode()])
+        cursor.execute(_STORE)
         return {record_id for (record_id,) in cursor.fetchall()}
 
 
-def rate_record(record: UsageRecord, book: Book) -> Rating:
-    version_id = as_uuid(record.version_id)
-    if version_id is None:
-        return Rating(record.cost_pico_usd, record.cost_pico_usd)
+def _line_of(record: UsageRecord, tariffs: Tariffs, received_at: str) -> str:
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
-    price = book.price(version_id, as_uuid(record.tenant_id), record.service_class, arrived_at)
-    return rate(record, price, record.cost_pico_usd)
+    rating = rate_record(record, tariffs, arrived_at)
+    return csv_line(
+        (
+            *_values_of(record),
+            *[shared_id(text) if text else None for text in _ids_of(record)],
+            quoted(_texts_of(record), _limits),
+            normal_id(record.record_id),
+            arrived_at,
+            received_at,
+            rating.cost_pico_usd,
+            rating.list_pico_usd,
+            record.cost_pico_usd,
+            rating.wasted_pico_usd,
+            rating.is_unpriced,
+            rating.is_mismatch,
+            rating.line_id,
+            rating.charged_e8,
+            _tags_of(record),
+        )
+    )
 
 
-def _row_of(record: UsageRecord, book: Book, received_at: str) -> dict[str, Any]:
-    rating = rate_record(record, book)
-    return {name: getattr(record, name) for name in _AS_THEY_CAME} | {
-        "arrived_at": datetime.fromtimestamp(record.arrived_at, UTC).isoformat(),
-        "received_at": received_at,
-        "replica_id": record.endpoint_id or None,
-        "cost_usd": _usd(rating.cost_pico_usd),
-        "list_usd": _usd(rating.list_pico_usd),
-        "gateway_cost_usd": _usd(record.cost_pico_usd),
-        "wasted_usd": _usd(rating.wasted_pico_usd),
-        "is_unpriced": rating.is_unpriced,
-        "is_cost_mismatch": rating.is_mismatch,
-        "tags": {clean(name, _MAX_TAG_NAME): clean(value, _MAX_TAG_VALUE) for name, value in record.tags.items()},
-        **{name: getattr(record, name) or None for name in OPTIONAL_IDS},
-        **{name: clean(getattr(record, name), limit) for name, limit in TEXT_LIMITS.items()},
-    }
+def rate_record(record: UsageRecord, tariffs: Tariffs, arrived_at: datetime) -> Rating:
+    if not record.version_id:
+        return Rating(record.cost_pico_usd, record.cost_pico_usd)
+    tariff = tariffs.of(record.version_id, record.tenant_id, record.service_class, arrived_at)
+    return rate(record, tariff, record.cost_pico_usd)
 
 
-def _usd(pico_usd: int) -> str:
-    """In full, which a Decimal would take four times as long for."""
-    return f"{pico_usd // PICO_PER_USD}.{pico_usd % PICO_PER_USD:012d}"
-
-
-def clean(text: str, limit: int) -> str:
-    """Postgres stores no NUL, and the client chose some of these texts."""
-    return text.replace("\x00", "")[:limit]
+def _tags_of(record: UsageRecord) -> str:
+    if not record.tags:
+        return _NO_TAGS
+    tags = {clean(name, _MAX_TAG_NAME): clean(value, _MAX_TAG_VALUE) for name, value in record.tags.items()}
+    text = msgspec.json.encode(tags).decode()
+    return quoted([text], [len(text)])

@@ -17,12 +17,14 @@ from apps.routing.models import GatewayState
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.routing.services.snapshots import publish_snapshot
+from apps.telemetry.models import KeptPrompt
 from apps.telemetry.selectors.frames import get_frame, list_series
 from apps.usage.models import QuarantinedRecord, UsageRecord
 from tests.factories.domain import NOW, make_deployment, make_version
 from tests.factories.usage import make_record
 from tests.support.controlplane import connected_agent, running_web, running_worker
 from workers.contracts import link
+from workers.contracts.prompts import SealedPrompt
 from workers.contracts.signing import open_signed
 from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
 
@@ -194,6 +196,13 @@ def test_a_usage_batch_is_acknowledged_once_it_is_stored_and_again_as_duplicates
     second = agent.receive(link.UsageAck)
     assert [(ack.batch_id, ack.stored, ack.duplicate) for ack in (first, second)] == [("b1", 2, 0), ("b2", 0, 2)]
     assert UsageRecord.objects.count() == 2
+
+
+def test_kept_prompts_are_acknowledged_whether_their_tenant_still_keeps_them_or_not(agent):
+    prompt = SealedPrompt(record_id=str(UUID(int=1)), tenant_id=str(UUID(int=2)), arrived_at=1.0, sealed="AAAA")
+    agent.send(link.PromptBatch(batch_id="p1", prompts=[prompt]))
+    assert agent.receive(link.PromptAck).batch_id == "p1"
+    assert KeptPrompt.objects.count() == 0
 
 
 def test_damage_in_a_batch_stops_neither_the_link_nor_the_records_beside_it(agent):

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from tests.support.batch_node import Node, answered, failed, hand_in, refused, withdrawn
-from tests.support.batches import jsonl, line
+from tests.support.batches import create, ended, item_records, jsonl, line, lines_of, sdk
+from tests.support.fake_engines import fake_engine
+from tests.support.gateways import chat_body, running_gateway, snapshot_for
+from workers.contracts.limits import LimitRule, TenantLimits
 from workers.gateway.batches.runner import CLOSING_GRACE_S
 from workers.gateway.batches.store import Store
 
@@ -52,6 +55,27 @@ async def test_an_engine_that_fails_is_tried_three_times_and_nobody_pays_for_the
     assert (error["response"]["status_code"], error["response"]["body"]) == (502, {"error": {}})
     [record] = node.spool
     assert (record.outcome, record.output_tokens, record.wasted_tokens) == ("failed", 3, 6)
+
+
+async def test_an_item_that_is_more_than_a_limit_fails_at_once_with_the_reason(tmp_path):
+    rule = LimitRule(limit_id="l", scope="tenant", kind="tokens_per_minute", amount=500)
+    limits = [TenantLimits(tenant_id="gold", rules=[rule])]
+    items = [line("small", chat_body(max_tokens=5)), line("large", chat_body(max_tokens=9000)), line("next")]
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), limits=limits)
+        async with (
+            running_gateway(tmp_path, snapshot, batches=tmp_path / "batches") as gateway,
+            sdk(gateway.port) as client,
+        ):
+            batch = await ended(client, await create(client, jsonl(items)))
+            output = await lines_of(client, batch.output_file_id)
+            [error] = await lines_of(client, batch.error_file_id)
+            record = item_records(gateway)["large"]
+    assert (batch.status, batch.request_counts.failed) == ("completed", 1)
+    assert [one["custom_id"] for one in output] == ["small", "next"]
+    assert (error["custom_id"], error["response"]["status_code"]) == ("large", 429)
+    assert error["response"]["body"]["error"]["code"] == "larger_than_limit"
+    assert (record.error_code, record.usage_source, record.cost_pico_usd) == ("larger_than_limit", "none", 0)
 
 
 async def test_a_second_try_that_succeeds_is_the_answer(node):

@@ -1,11 +1,12 @@
 """Starts fake engines."""
 
 from workers.contracts.desired import ReplicaSpec
-from workers.contracts.endpoints import EngineShape
+from workers.contracts.endpoints import EngineShape, KVEvents
 from workers.contracts.engine_args import FakeSettings
 from workers.engines.costs import load_profiles
 from workers.engines.fake.options import DEFAULT_BATCHED_TOKENS, DEFAULT_BLOCK_TOKENS, DEFAULT_PROFILE
 from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest, WeightsSource
+from workers.engines.kv_sockets import events_config, kv_events_of
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
 from workers.engines.trial import is_real_answer, trial_request
@@ -23,7 +24,7 @@ class FakeAdapter:
     metrics_path = "/metrics"
 
     def __init__(self, site: Site) -> None:
-        self._python = site.python
+        self._site = site
 
     def is_available(self) -> bool:
         return True
@@ -32,13 +33,20 @@ class FakeAdapter:
         if spec.task not in ("generate", "embed"):
             raise SpecRefusedError(f"the fake engine does not do {spec.task!r}")
         settings = read_settings(spec, FakeSettings)
+        publishes = settings.kv_events and spec.task == "generate"
+        events = kv_events_of(self._site, spec.replica_id) if publishes else None
+        argv = [self._site.python, "-m", "workers.engines.fake", *_server_arguments(spec)]
         return LaunchPlan(
-            argv=[self._python, "-m", "workers.engines.fake", *_server_arguments(spec), *_settings_arguments(settings)],
+            argv=[
+                *argv,
+                *_settings_arguments(settings),
+                *(["--kv-events-config", events_config(events)] if events else []),
+            ],
             max_running_requests=spec.max_running_requests,
             start_timeout_s=_PROCESS_START_S + settings.load_time_s,
             stop_grace_s=3.0,
             memory_bytes=128 * MIB,
-            shape=_shape_of(spec, settings),
+            shape=_shape_of(spec, settings, events),
             can_sleep=bool(settings.enable_sleep_mode),
         )
 
@@ -60,7 +68,7 @@ def _profile_of(spec: ReplicaSpec) -> str:
     return spec.source if spec.source in load_profiles() else DEFAULT_PROFILE
 
 
-def _shape_of(spec: ReplicaSpec, settings: FakeSettings) -> EngineShape:
+def _shape_of(spec: ReplicaSpec, settings: FakeSettings, events: KVEvents | None) -> EngineShape:
     blocks = settings.num_gpu_blocks_override
     kv_capacity_tokens = load_profiles()[_profile_of(spec)].kv_capacity_tokens
     return EngineShape(
@@ -72,6 +80,7 @@ def _shape_of(spec: ReplicaSpec, settings: FakeSettings) -> EngineShape:
         block_tokens=DEFAULT_BLOCK_TOKENS,
         has_priorities=True,
         batching=settings.batching,
+        kv_events=events,
     )
 
 
@@ -87,7 +96,7 @@ def _server_arguments(spec: ReplicaSpec) -> list[str]:
 def _settings_arguments(settings: FakeSettings) -> list[str]:
     arguments: list[str] = []
     for name in settings.__struct_fields__:
-        if name in ("batching", "weights_repository"):
+        if name in ("batching", "kv_events", "weights_repository"):
             continue
         value = getattr(settings, name)
         option = f"--{name.replace('_', '-')}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from workers.engines.fake.calls import EmbeddingCall, GenerationCall, Served
+from workers.engines.fake.calls import GenerationCall
 from workers.engines.fake.chunks import DONE, ChunkWriter, error_event
 from workers.engines.fake.clockwork import Clockwork
 from workers.engines.fake.embedding import Embedding
@@ -15,12 +15,15 @@ from workers.engines.fake.errors import APIError, engine_busy, engine_dead, inte
 from workers.engines.fake.exposition import EngineMetrics
 from workers.engines.fake.faults import ErrorShare, Faults
 from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
+from workers.engines.fake.inputs import EmbeddingCall
+from workers.engines.fake.kv_events import BlockTokens, KVEventPublisher, KVEventsConfig
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
+from workers.engines.fake.served import Served
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
 from workers.scheduling.latency.step_cost import StepCost
 
@@ -42,6 +45,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     mean_output_tokens: int = 128
     embedding_dimensions: int = 384
     history: int = 20_000
+    kv_events: KVEventsConfig | None = None
 
 
 Work = Generation | Embedding
@@ -68,7 +72,8 @@ class FakeEngine:
         kv = KVBlocks(options.kv_blocks, is_caching=options.is_caching)
         self.batch = ContinuousBatching(options.cost, options.limits, kv)
         self._clockwork = Clockwork(self.batch, self.metrics, loop)
-        self._clockwork.after_turn = self._crash_if_due
+        self._clockwork.after_turn = self._after_turn
+        self._publisher = self._build_publisher(options.kv_events)
         self._loop = loop
         self._wall_clock = wall_clock
         self._die = die
@@ -117,6 +122,11 @@ class FakeEngine:
         elif faults.crash_after_tokens != self.faults.crash_after_tokens:
             self._crash_at_tokens = self.metrics.generation_tokens_total + faults.crash_after_tokens
         self.faults = faults
+        if self._publisher is not None:
+            self._publisher.is_silent, self._publisher.loses_next = (
+                faults.kv_events_are_silent,
+                faults.kv_events_to_lose,
+            )
         self._clockwork.hang(is_hanging=faults.is_hanging or self.is_asleep)
         if faults.freeze_for_s:
             self._loop.call_later(_SECONDS_TO_ANSWER, time.sleep, faults.freeze_for_s)
@@ -131,6 +141,26 @@ class FakeEngine:
 
     def forget_cache(self) -> None:
         self.batch.kv.forget_idle()
+        self._publish_news()
+
+    def close(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
+
+    def _build_publisher(self, config: KVEventsConfig | None) -> KVEventPublisher | None:
+        if config is None:
+            return None
+        self.batch.kv.news = []
+        return KVEventPublisher(config, BlockTokens(self.options.limits.block_size_tokens))
+
+    def _after_turn(self) -> None:
+        self._publish_news()
+        self._crash_if_due()
+
+    def _publish_news(self) -> None:
+        if self._publisher is not None and self.batch.kv.news:
+            news, self.batch.kv.news = self.batch.kv.news, []
+            self._publisher.publish(news)
 
     # taking a request
 
@@ -206,10 +236,14 @@ class FakeEngine:
             begun_tokens=call.begun_tokens,
         )
         size = self.options.limits.block_size_tokens
+        hashes = block_hashes([*prompt, *plan.tokens], size, call.cache_salt)
+        if self._publisher is not None:
+            tokens = [self.ids.encode(token) for token in (*prompt, *plan.tokens)]
+            self._publisher.tokens.note(hashes, tokens, call.cache_salt)
         sequence = Sequence(
             prompt_tokens=len(prompt),
             output_tokens=len(plan.tokens),
-            block_hashes=block_hashes([*prompt, *plan.tokens], size, call.cache_salt),
+            block_hashes=hashes,
             priority=self._priority(call.priority),
         )
         full_block_tokens = len(prompt) // size * size
@@ -237,6 +271,7 @@ class FakeEngine:
         cached_tokens = work.cached_tokens if isinstance(work, Generation) else 0
         for sequence in sequences:
             self._clockwork.abort(sequence)
+        self._publish_news()
         self._count_finish(work, outcome)
         self.ledger.close(
             number,

@@ -19,6 +19,8 @@ class Faults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reset_after_tokens    each stream's connection is reset (RST) once it has sent so many tokens
     error_rate            this share of the generating requests is answered 500, chosen evenly, not by chance
     metrics_are_stale     /metrics keeps showing what it showed when this was switched on
+    kv_events_are_silent  KV events are neither published nor sent again when asked for
+    kv_events_to_lose     so many of the next batches of KV events reach nobody, and are there to be asked for
     queue_full_in_stream  a full queue shows as vLLM shows it in a burst: a stream gets 200 and then an error event
     """
 
@@ -32,6 +34,8 @@ class Faults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reset_after_tokens: int | None = None
     error_rate: float = 0.0
     metrics_are_stale: bool = False
+    kv_events_are_silent: bool = False
+    kv_events_to_lose: int = 0
     queue_full_in_stream: bool = False
 
 

@@ -3,11 +3,14 @@
 import argparse
 from typing import Any
 
+import msgspec
+
 from workers.engines.costs import load_profiles
-from workers.engines.fake.calls import Served
 from workers.engines.fake.engine import EngineOptions
 from workers.engines.fake.faults import Faults
+from workers.engines.fake.kv_events import KVEventsConfig
 from workers.engines.fake.model.continuous_batching import BatchLimits
+from workers.engines.fake.served import Served
 
 DEFAULT_PROFILE = "llama3-8b/h100/tp1"
 DEFAULT_BATCHED_TOKENS = 8192
@@ -52,6 +55,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         mean_output_tokens=arguments.mean_output_tokens,
         embedding_dimensions=arguments.embedding_dimensions,
         history=arguments.history,
+        kv_events=arguments.kv_events_config,
     )
 
 
@@ -66,6 +70,12 @@ def initial_faults(arguments: argparse.Namespace) -> Faults:
         metrics_are_stale=arguments.stale_metrics,
         queue_full_in_stream=arguments.queue_full_in_stream,
     )
+
+
+def _kv_events(text: str) -> KVEventsConfig | None:
+    """Raises ValueError, of which the parser makes its own."""
+    config = msgspec.json.decode(text, type=KVEventsConfig)
+    return config if config.enable_kv_cache_events else None
 
 
 def _add_server(group: Any) -> None:
@@ -86,6 +96,7 @@ def _add_engine(group: Any) -> None:
     group.add_argument("--block-size", type=int, default=DEFAULT_BLOCK_TOKENS, help="tokens in a KV block")
     group.add_argument("--num-gpu-blocks-override", type=int, default=None, help="KV blocks; else the profile's")
     group.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
+    group.add_argument("--kv-events-config", type=_kv_events, default=None, help="JSON, as vLLM takes it")
     group.add_argument("--scheduling-policy", choices=["fcfs", "priority"], default="priority")
     group.add_argument("--enable-sleep-mode", action="store_true", help="has /sleep, /wake_up and /is_sleeping")
     group.add_argument("--mean-output-tokens", type=int, default=128, help="where answers end by themselves")

@@ -51,6 +51,7 @@ class FakeServer:
             self._server.close()
         for connection in list(self._connections):
             connection.close()
+        self.engine.close()
 
     async def _open_after(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

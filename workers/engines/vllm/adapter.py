@@ -5,15 +5,17 @@ import re
 from pathlib import Path
 
 from workers.contracts.desired import ReplicaSpec
-from workers.contracts.endpoints import EngineShape
+from workers.contracts.endpoints import EngineShape, KVEvents
 from workers.contracts.engine_args import VLLMSettings
 from workers.engines.costs import find_profile
 from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
 from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
 from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest, WeightsSource
+from workers.engines.kv_sockets import events_config
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
 from workers.engines.trial import is_real_answer, trial_request
+from workers.engines.vllm.cache_events import events_of_replica
 from workers.engines.vllm.metrics import read_vllm_metrics
 
 # Loading and, on a GPU, compiling; 40 s on a quiet CPU and up to 240 s on a busy one.
@@ -45,11 +47,13 @@ class VLLMAdapter:
     def plan(self, spec: ReplicaSpec) -> LaunchPlan:
         settings = read_settings(spec, VLLMSettings)
         environment = require_environment(self._recipe, self._site.cache)
+        events = events_of_replica(self._site, environment, spec, settings)
         argv = [
             str(python_of(environment)),
             *("-m", "vllm.entrypoints.openai.api_server"),
             *_server_arguments(spec, environment, has_gpu=self._has_gpu),
             *(self._gpu_arguments(spec, settings) if self._has_gpu else ["--dtype", "float32", "--enforce-eager"]),
+            *(["--kv-events-config", events_config(events)] if events else []),
             *settings.extra,
         ]
         return LaunchPlan(
@@ -60,7 +64,7 @@ class VLLMAdapter:
             # vLLM may hang for ever after SIGTERM with open streams, so the grace is short and SIGKILL follows.
             stop_grace_s=5.0,
             memory_bytes=(4 + settings.kv_cache_gib) * GIB,
-            shape=self._shape(spec, settings),
+            shape=self._shape(spec, settings, events),
             stall_s=0.0 if self._has_gpu else _STALL_CPU_S,
             can_sleep=self._has_gpu and settings.sleep_mode,
         )
@@ -80,7 +84,7 @@ class VLLMAdapter:
     def read_metrics(self, text: str) -> EngineReading:
         return read_vllm_metrics(text)
 
-    def _shape(self, spec: ReplicaSpec, settings: VLLMSettings) -> EngineShape:
+    def _shape(self, spec: ReplicaSpec, settings: VLLMSettings, events: KVEvents | None) -> EngineShape:
         """How fast a CPU is nobody knows beforehand."""
         found = find_profile(
             model=spec.source, gpu=self._site.gpu_name, tensor_parallel_size=settings.tensor_parallel_size
@@ -90,6 +94,7 @@ class VLLMAdapter:
             max_batched_tokens=settings.max_num_batched_tokens,
             max_sequences=spec.max_running_requests,
             has_priorities="--scheduling-policy" not in settings.extra,
+            kv_events=events,
         )
 
     def _gpu_arguments(self, spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:

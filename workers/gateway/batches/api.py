@@ -5,14 +5,18 @@ import logging
 import random
 import sqlite3
 from collections.abc import Callable, Coroutine
-from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from workers.gateway import errors
-from workers.gateway.batches.forms import PURPOSE, read_listing, read_new_batch, read_upload
+from workers.gateway.batches import forwarding
+from workers.gateway.batches.arriving import Arrival, Room
+from workers.gateway.batches.forms import PURPOSE, input_file_of, read_listing, read_new_batch, read_upload
+from workers.gateway.batches.forwarding import Neighbours
+from workers.gateway.batches.places import tag_of
 from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.shapes import COMPLETION_WINDOW_S, Batch, StoredFile
 from workers.gateway.batches.stages import FILE_LIFETIME_S
@@ -30,8 +34,9 @@ _JSON = (b"content-type", b"application/json")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Of each tenant."""
+    """Of each tenant, and of each file."""
 
+    max_file_bytes: int = 512 * 1024**2
     max_files: int = 1000
     max_bytes: int = 2 * 1024**3
     max_unfinished_batches: int = 100
@@ -54,13 +59,15 @@ Answering = Callable[[Asked], Coroutine[Any, Any, Answer]]
 
 
 class BatchAPI:
-    """`node_id` is in every id, so that one tells where its batch lives."""
+    """`node_id` is in every id, so that one tells where its batch lives. Files arrive in `arrivals`."""
 
     def __init__(
         self,
         store: StoreThread,
         *,
+        arrivals: Path,
         node_id: str,
+        neighbours: Neighbours,
         wake: Callable[[], None],
         respond_error: Callable[[ClientConnection, HttpRequest, GatewayError, Headers], None],
         unix_time: Callable[[], float],
@@ -68,12 +75,15 @@ class BatchAPI:
         limits: Limits | None = None,
     ) -> None:
         self._store = store
-        self._node_tag = sha256(node_id.encode()).hexdigest()[:8]
+        self._node_tag = tag_of(node_id)
+        self._neighbours = neighbours
         self._wake = wake
         self._respond_error = respond_error
         self._unix_time = unix_time
         self._randomness = randomness
         self._limits = limits or Limits()
+        self._arrivals = arrivals
+        self._room = Room(self._kept_by, max_files=self._limits.max_files, max_bytes=self._limits.max_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[tuple[str, int, str], dict[str, Answering]] = {
             ("files", 1, ""): {"GET": self._list_files, "POST": self._upload},
@@ -94,9 +104,16 @@ class BatchAPI:
         if method not in found:
             raise errors.method_not_allowed(", ".join(found))
         name = parts[1] if len(parts) > 1 else ""
+        kept_as = name or (input_file_of(request.body) if parts == ["batches"] and method == "POST" else "")
+        keeper = self._neighbours.keeper_of(request, kept_as)
+        if keeper is not None:
+            self._follow(forwarding.begin(client, request, headers, keeper))
+            return
         sending = FileSending(client, request)
         client.owner = sending
-        task = asyncio.create_task(self._answer(sending, found[method], Asked(request, grant, name), headers))
+        self._follow(asyncio.create_task(self._answer(sending, found[method], Asked(request, grant, name), headers)))
+
+    def _follow(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -123,22 +140,38 @@ class BatchAPI:
 
     # -- files
 
+    def open_sink(self, client: ClientConnection, request: HttpRequest, grant: Grant) -> Arrival:
+        """For the body of an upload, which need not have come yet."""
+        return Arrival(
+            self._arrivals / f".{self._randomness.getrandbits(96):024x}",
+            client.transport,
+            self._room,
+            tenant_id=grant.tenant.tenant_id,
+            content_type=request.header(b"content-type"),
+            max_bytes=self._limits.max_file_bytes,
+        )
+
+    async def _kept_by(self, tenant_id: str) -> tuple[int, int]:
+        return await self._store.call(Store.kept_by, tenant_id)
+
     async def _upload(self, asked: Asked) -> Answer:
-        upload = read_upload(asked.request.body, asked.request.header(b"content-type"))
-        files, size_bytes = await self._store.call(Store.kept_by, asked.tenant_id)
-        if files >= self._limits.max_files or size_bytes + len(upload.content) > self._limits.max_bytes:
-            raise _too_much(self._limits)
+        arrival = asked.request.sink
+        if not isinstance(arrival, Arrival):  # its key was none when it began
+            raise errors.key_invalid()
+        arrived = await arrival.finish()
+        upload = read_upload(arrived.filename, arrived.values)
         now = int(self._unix_time())
         file = StoredFile(
             file_id=self._new_id("file-"),
             tenant_id=asked.tenant_id,
             purpose=PURPOSE,
             filename=upload.filename,
-            size_bytes=len(upload.content),
+            size_bytes=arrived.size_bytes,
             created_at=now,
             expires_at=now + (upload.expires_after_s or FILE_LIFETIME_S),
         )
-        await self._store.call(Store.add_file, file, upload.content)
+        await self._store.call(Store.adopt_file, file, arrived.path)
+        arrival.kept()
         return file.shown()
 
     async def _list_files(self, asked: Asked) -> Answer:
@@ -248,11 +281,6 @@ def _file_not_found(file_id: str) -> GatewayError:
 
 def _batch_not_found(batch_id: str) -> GatewayError:
     return GatewayError(404, "batch_not_found", f"There is no batch '{batch_id[:100]}'.", param="batch_id")
-
-
-def _too_much(limits: Limits) -> GatewayError:
-    message = f"Your tenant may keep {limits.max_files} files of {limits.max_bytes} bytes together; delete some."
-    return GatewayError(403, "storage_limit", message, param="file")
 
 
 def _unavailable() -> GatewayError:

@@ -6,16 +6,22 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.gateway.batches.api import BatchAPI
+from workers.gateway.batches.api import BatchAPI, Limits
 from workers.gateway.batches.errands import Errands
+from workers.gateway.batches.forwarding import Neighbours
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.connections import Connections
+from workers.gateway.errors import GatewayError
+from workers.gateway.heads import RequestHead
+from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest, RefusedRequestError
+from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
 
 STOP_TIMEOUT_S = 5.0
+FILES = b"/v1/files"
 
 
 class Batches:
@@ -33,8 +39,11 @@ class Batches:
         monotonic: Callable[[], float],
         unix_time: Callable[[], float],
         randomness: random.Random,
+        limits: Limits,
     ) -> None:
         self._store = StoreThread(directory)
+        self._surface = surface
+        self._monotonic = monotonic
         self._runner = Runner(
             self._store,
             Errands(surface, turn, connections, unix_time),
@@ -44,16 +53,32 @@ class Batches:
             monotonic=monotonic,
             unix_time=unix_time,
         )
-        api = BatchAPI(
+        self._neighbours = Neighbours(node_id, turn, lambda: gateway_urls(surface))
+        self._api = BatchAPI(
             self._store,
+            arrivals=directory / "files",
             node_id=node_id,
+            neighbours=self._neighbours,
             wake=self._runner.wake,
             respond_error=surface.respond_error,
             unix_time=unix_time,
             randomness=randomness,
+            limits=limits,
         )
-        surface.own_paths[b"/v1/files"] = surface.own_paths[b"/v1/batches"] = api.answer
+        surface.own_paths[FILES] = surface.own_paths[b"/v1/batches"] = self._api.answer
         self._running: asyncio.Task[None] | None = None
+
+    def open_sink(self, client: ClientConnection, head: RequestHead) -> BodySink | None:
+        """Uploads go to the disk as they come. One without a key is read as any other request, while it is small."""
+        if head.path != FILES or head.method != b"POST":
+            return None
+        request = HttpRequest(head, b"", self._monotonic(), keeps_alive=False)
+        try:
+            return self._api.open_sink(client, request, self._surface.authenticate(request))
+        except GatewayError as error:
+            if int(request.header(b"content-length") or 0) <= MAX_BODY_BYTES:
+                return None
+            raise RefusedRequestError(error.status, error.code.encode(), error.message.encode()) from error
 
     def start(self) -> None:
         self._running = asyncio.create_task(self._runner.run())
@@ -70,7 +95,13 @@ class Batches:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STOP_TIMEOUT_S):
                     await self._running
+        self._neighbours.close()
         await self._store.close()
+
+
+def gateway_urls(surface: Surface) -> dict[str, str]:
+    directory = surface.directory
+    return {one.node_id: one.url for one in directory.snapshot.gateways} if directory is not None else {}
 
 
 def look_at_engines(surface: Surface) -> Engines:

@@ -12,9 +12,10 @@ from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
+from workers.gateway.intake import Errand
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
-from workers.gateway.surface import Errand, Surface
+from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
 
 

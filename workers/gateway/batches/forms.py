@@ -10,8 +10,8 @@ from msgspec import Struct
 from workers.gateway.batches.lines import ENDPOINTS
 from workers.gateway.batches.shapes import COMPLETION_WINDOW
 from workers.gateway.errors import bad_request
-from workers.gateway.forms import list_parts
 from workers.gateway.labels import MAX_METADATA, MAX_NAME, MAX_VALUE
+from workers.gateway.peeks import first_text
 
 PURPOSE = "batch"
 MAX_FILENAME = 255
@@ -23,7 +23,6 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 class Upload(Struct, frozen=True):
     filename: str
-    content: bytes
     expires_after_s: int | None
 
 
@@ -41,20 +40,13 @@ class Listing(Struct, frozen=True):
     newest_first: bool
 
 
-def read_upload(body: bytes, content_type: bytes) -> Upload:
-    parts = {part.name: part for part in list_parts(body, content_type)}
-    if "file" not in parts:
-        _refuse("A `file` is missing.", "file")
-    values = {name: bytes(body[part.span]).decode("utf-8", "replace") for name, part in parts.items() if name != "file"}
+def read_upload(filename: str, values: dict[str, str]) -> Upload:
+    """Of the fields that came with the file."""
     if values.get("purpose") != PURPOSE:
         _refuse(f"`purpose` must be '{PURPOSE}'.", "purpose")
-    file = parts["file"]
-    content = body[file.span]
-    if not content:
-        _refuse("The file is empty.", "file")
     after = {"anchor": values.get("expires_after[anchor]"), "seconds": values.get("expires_after[seconds]")}
     lifetime_s = _read_lifetime(after if any(after.values()) else None, "expires_after")
-    return Upload(_UNSAFE.sub("_", file.filename)[:MAX_FILENAME] or "upload.jsonl", content, lifetime_s)
+    return Upload(_UNSAFE.sub("_", filename)[:MAX_FILENAME] or "upload.jsonl", lifetime_s)
 
 
 class _NewBatch(Struct):
@@ -66,6 +58,14 @@ class _NewBatch(Struct):
 
 
 _decode_new_batch = msgspec.json.Decoder(_NewBatch).decode
+
+
+def input_file_of(body: bytes) -> str:
+    """Empty where the body does not say: whoever reads it says what is wrong with it."""
+    try:
+        return first_text(_decode_new_batch(body).input_file_id)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
 
 
 def read_new_batch(body: bytes) -> NewBatch:

@@ -1,8 +1,8 @@
 """JSON lines: what is wrong with one of an input file, and how those of output files look."""
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Raw, Struct
@@ -10,10 +10,14 @@ from msgspec import Raw, Struct
 from workers.gateway.batches.shapes import Item, LineError, Place
 from workers.gateway.bodies import peek
 from workers.gateway.errors import GatewayError
+from workers.gateway.peeks import wants_stream
+from workers.gateway.requests import MAX_BODY_BYTES
 
 MAX_ITEMS = 50_000
+MAX_LINE_BYTES = MAX_BODY_BYTES
 MAX_ERRORS_SHOWN = 100
 MAX_CUSTOM_ID = 512
+_READ_AT_ONCE_BYTES = 64 * 1024
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/rerank", "/v1/score")
 
 
@@ -36,28 +40,40 @@ class _WrongLineError(Exception):
 
 
 class InputCheck:
-    """Fed line by line; `places` are the good ones, `errors` what is wrong with the others."""
+    """Fed with lines; `places` are the good ones, `errors` what is wrong with the others. Blank lines are neither."""
 
     def __init__(self, endpoint: str, may_use: Callable[[str], bool]) -> None:
         self._endpoint = endpoint
         self._may_use = may_use
         self._custom_ids: set[str] = set()
+        self._line_number = 0
+        self._start = 0
+        self._is_cut = False
         self.places: list[Place] = []
         self.errors: list[LineError] = []
 
     @property
     def is_over(self) -> bool:
         """Whether more lines would change nothing."""
-        return len(self.errors) >= MAX_ERRORS_SHOWN
+        return self._is_cut or len(self.errors) >= MAX_ERRORS_SHOWN or len(self.places) > MAX_ITEMS
 
-    def check(self, line: bytes, line_number: int, start: int) -> None:
+    def check_all(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if self.is_over:
+                return
+            self._line_number += 1
+            if line.strip():
+                self._check(line.removesuffix(b"\n"))
+            self._start += len(line)
+
+    def _check(self, line: bytes) -> None:
         try:
             custom_id = self._read(line)
         except _WrongLineError as error:
-            self.errors.append(LineError(error.code, error.message, error.param, line_number))
+            self.errors.append(LineError(error.code, error.message, error.param, self._line_number))
             return
         self._custom_ids.add(custom_id)
-        self.places.append(Place(len(self.places), custom_id, start, len(line)))
+        self.places.append(Place(len(self.places), custom_id, self._start, len(line)))
 
     def finish(self) -> None:
         """What only the whole file shows."""
@@ -68,6 +84,9 @@ class InputCheck:
 
     def _read(self, line: bytes) -> str:
         """The line's custom_id."""
+        if len(line) > MAX_LINE_BYTES:
+            self._is_cut = True
+            raise _WrongLineError("line_too_long", f"A line may have at most {MAX_LINE_BYTES} bytes.")
         found = _read_line(line)
         custom_id = found.custom_id
         if not isinstance(custom_id, str) or not 0 < len(custom_id) <= MAX_CUSTOM_ID:
@@ -88,24 +107,21 @@ class InputCheck:
         except GatewayError as error:
             param = f"body.{error.param}" if error.param else "body"
             raise _WrongLineError("invalid_request", error.message, param) from None
-        if asked.is_stream:
+        if wants_stream(asked):
             raise _WrongLineError("invalid_request", "Items of a batch cannot be streamed.", "body.stream")
         if not self._may_use(asked.model):
             message = f"The model `{asked.model[:100]}` does not exist or your key may not use it."
             raise _WrongLineError("model_not_found", message, "body.model")
 
 
-def split_lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(line number from 1, where it starts, its bytes) of each line that is not blank."""
-    start = number = 0
-    while start < len(content):
-        end = content.find(b"\n", start)
-        end = len(content) if end < 0 else end
-        number += 1
-        line = content[start:end]
-        if line.strip():
-            yield number, start, line
-        start = end + 1
+def read_lines(content: BinaryIO) -> list[bytes]:
+    """The next of them, with their ends; of one that is longer than any may be only its beginning."""
+    lines: list[bytes] = []
+    size_bytes = 0
+    while size_bytes < _READ_AT_ONCE_BYTES and (line := content.readline(MAX_LINE_BYTES + 1)):
+        lines.append(line)
+        size_bytes += len(line)
+    return lines
 
 
 def item_at(place: Place, line: bytes) -> Item:

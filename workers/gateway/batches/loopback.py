@@ -59,6 +59,9 @@ class Loopback(asyncio.Transport):
     def abort(self) -> None:
         self.close()
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def is_closing(self) -> bool:
         return self._is_closing
 

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.errands import Call, Reply
+from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item, Status
 
 MAX_TRIES = 3
@@ -75,9 +76,17 @@ def verdict_on(reply: Reply, tries: int) -> Verdict:
     record = reply.record
     if reply.answer is None or record is None:
         return "keep"
+    if _is_for_ever(record.error_code, reply.answer):
+        return "keep"
     if record.outcome == "refused" or record.error_code == "shutting_down":
         return "later"
     return "again" if record.outcome == "failed" and tries < MAX_TRIES else "keep"
+
+
+def _is_for_ever(error_code: str, answer: LoopbackAnswer) -> bool:
+    """No waiting changes it: the request alone is more than a limit, or the money never comes back."""
+    is_last_money = error_code == "budget_exhausted" and b"retry-after" not in answer.headers
+    return error_code == "larger_than_limit" or is_last_money
 
 
 def pause_s(reply: Reply) -> float:

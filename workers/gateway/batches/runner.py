@@ -149,7 +149,7 @@ class Runner:
         """Waits for the first snapshot: without one nobody's keys are known."""
         if not self._errands.is_ready:
             return
-        content = await self._store.run(lambda store: stages.read_input(store, batch))
+        content = await self._store.run(lambda store: stages.open_input(store, batch))
         grant = self._errands.grant_of(batch)
         may_use = partial(self._errands.may_use, grant) if grant is not None else None
         check = await stages.check_input(content, batch.endpoint, may_use)

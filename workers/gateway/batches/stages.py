@@ -3,46 +3,44 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from typing import BinaryIO
 
+from workers.gateway.batches.database import write_durably
 from workers.gateway.batches.errands import ids_of
-from workers.gateway.batches.lines import InputCheck, error_line, split_lines
+from workers.gateway.batches.lines import InputCheck, error_line, read_lines
+from workers.gateway.batches.places import node_tag
 from workers.gateway.batches.shapes import Batch, Counts, Item, LineError, Status, StoredFile
-from workers.gateway.batches.store import Store, write_durably
+from workers.gateway.batches.store import Store
 
 FILE_LIFETIME_S = 30 * 24 * 3600
-_BYTES_CHECKED_AT_ONCE = 64 * 1024
 _NEVER_RAN = {
     "expired": ("batch_expired", "This request could not be executed before the completion window expired."),
     "cancelled": ("batch_cancelled", "The batch was cancelled before this request executed."),
 }
 
 
-def read_input(store: Store, batch: Batch) -> bytes | None:
+def open_input(store: Store, batch: Batch) -> BinaryIO | None:
     """None when the file is gone."""
     try:
-        return store.path_of(batch.input_file_id).read_bytes()
+        return store.path_of(batch.input_file_id).open("rb")
     except FileNotFoundError:
         return None
 
 
-async def check_input(content: bytes | None, endpoint: str, may_use: Callable[[str], bool] | None) -> InputCheck:
-    """Gives way to the streams of others now and then. `may_use` is None when the batch's key is gone."""
+async def check_input(content: BinaryIO | None, endpoint: str, may_use: Callable[[str], bool] | None) -> InputCheck:
+    """A part of it at a time, between which others have their turn. `may_use` is None when the batch's key is gone."""
     check = InputCheck(endpoint, may_use or _nothing)
     if content is None:
         check.errors.append(LineError("input_file_not_found", "The input file is gone.", "input_file_id"))
     if may_use is None:
         check.errors.append(LineError("invalid_api_key", "The key that created the batch is revoked or expired."))
-    if content is None or may_use is None:
+    if content is None:
         return check
-    given_way_at = 0
-    for number, start, line in split_lines(content):
-        check.check(line, number, start)
-        if check.is_over:
-            break
-        if start - given_way_at > _BYTES_CHECKED_AT_ONCE:
-            given_way_at = start
-            await asyncio.sleep(0)
-    check.finish()
+    with content:
+        while may_use is not None and not check.is_over and (lines := await asyncio.to_thread(read_lines, content)):
+            check.check_all(lines)
+    if may_use is not None:
+        check.finish()
     return check
 
 
@@ -77,7 +75,8 @@ def withdrawn_line(batch: Batch, item: Item, status: Status) -> bytes:
 
 def _write_file(store: Store, batch: Batch, kind: str, lines: Iterator[bytes], now: float) -> StoredFile | None:
     """None of no lines."""
-    file_id = f"file-{sha256(f'{batch.batch_id}/{kind}'.encode()).hexdigest()[:32]}"
+    digest = sha256(f"{batch.batch_id}/{kind}".encode()).hexdigest()
+    file_id = f"file-{node_tag(batch.batch_id)}{digest[:24]}"
     size_bytes = write_durably(store.path_of(file_id), lines)
     if not size_bytes:
         store.path_of(file_id).unlink()

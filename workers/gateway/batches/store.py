@@ -6,38 +6,20 @@ row, which the next start removes. Every method is one transaction, durable when
 
 import fcntl
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from workers.contracts import layout
 from workers.contracts.usage import UsageRecord
+from workers.gateway.batches.database import Database
 from workers.gateway.batches.lines import item_at
 from workers.gateway.batches.shapes import UNFINISHED, AnsweredItem, Batch, Counts, Item, Place, StoredFile
 
-LOCKED_TIMEOUT_S = 10.0
+LOADED_BYTES = 8 * 1024 * 1024
 BATCH_LIFETIME_S = 90 * 24 * 3600
 STRAY_S = 3600  # longer than any file takes to be written
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS files (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, tenant_id TEXT NOT NULL,
-  purpose TEXT NOT NULL, size_bytes INTEGER NOT NULL, expires_at INTEGER, content TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS files_of_tenant ON files (tenant_id, number);
-CREATE TABLE IF NOT EXISTS batches (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, batch_id TEXT NOT NULL UNIQUE, tenant_id TEXT NOT NULL,
-  status TEXT NOT NULL, created_at INTEGER NOT NULL, input_file_id TEXT NOT NULL, content TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS batches_of_tenant ON batches (tenant_id, number);
-CREATE INDEX IF NOT EXISTS batches_by_status ON batches (status, number);
-CREATE TABLE IF NOT EXISTS items (
-  batch_id TEXT NOT NULL, number INTEGER NOT NULL, custom_id TEXT NOT NULL, start INTEGER NOT NULL,
-  length_bytes INTEGER NOT NULL, line BLOB, is_failed INTEGER, record BLOB,
-  PRIMARY KEY (batch_id, number)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS unrecorded ON items (batch_id, number) WHERE record IS NOT NULL;
-"""
 _UNFINISHED = ", ".join(f"'{status}'" for status in UNFINISHED)
 _decode_file = msgspec.json.Decoder(StoredFile).decode
 _decode_batch = msgspec.json.Decoder(Batch).decode
@@ -48,12 +30,7 @@ class Store:
     def __init__(self, directory: Path) -> None:
         self._contents = directory / "files"
         self._contents.mkdir(parents=True, exist_ok=True)
-        self._database = sqlite3.connect(
-            directory / "batches.sqlite", timeout=LOCKED_TIMEOUT_S, check_same_thread=False, isolation_level=None
-        )
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=FULL")
-        self._database.executescript(_SCHEMA)
+        self._database = Database(directory / "batches.sqlite")
         self._lock = (directory / "lock").open("w")
 
     def close(self) -> None:
@@ -76,35 +53,39 @@ class Store:
 
     # -- files
 
-    def add_file(self, file: StoredFile, content: bytes) -> None:
-        write_durably(self.path_of(file.file_id), [content])
-        with self._transaction():
+    def adopt_file(self, file: StoredFile, arrived: Path) -> None:
+        """Whose content is on the disk, beside the others, under another name."""
+        arrived.replace(self.path_of(file.file_id))
+        layout.sync_directory(self._contents)
+        with self._database.transaction():
             self._insert_file(file)
 
     def get_file(self, tenant_id: str, file_id: str) -> StoredFile | None:
-        found = self._one("SELECT content FROM files WHERE file_id = ? AND tenant_id = ?", file_id, tenant_id)
+        found = self._database.one("SELECT content FROM files WHERE file_id = ? AND tenant_id = ?", file_id, tenant_id)
         return _decode_file(found[0]) if found else None
 
     def list_files(
         self, tenant_id: str, *, purpose: str, after: str, limit: int, newest_first: bool
     ) -> list[StoredFile] | None:
         """None when there is no file `after`; `purpose` "" is all."""
-        rows = self._page(
+        rows = self._database.page(
             "files", "file_id", tenant_id, after=after, limit=limit, newest_first=newest_first, purpose=purpose
         )
         return None if rows is None else [_decode_file(content) for content in rows]
 
     def kept_by(self, tenant_id: str) -> tuple[int, int]:
         """How many files, and how many bytes together."""
-        found = self._one("SELECT COUNT(*), COALESCE(SUM(size_bytes), 0) FROM files WHERE tenant_id = ?", tenant_id)
+        found = self._database.one(
+            "SELECT COUNT(*), COALESCE(SUM(size_bytes), 0) FROM files WHERE tenant_id = ?", tenant_id
+        )
         return (found[0], found[1]) if found else (0, 0)
 
     def is_in_use(self, file_id: str) -> bool:
         sql = f"SELECT 1 FROM batches WHERE status IN ({_UNFINISHED}) AND input_file_id = ?"  # noqa: S608 - our words
-        return self._one(sql, file_id) is not None
+        return self._database.one(sql, file_id) is not None
 
     def delete_file(self, file_id: str) -> None:
-        with self._transaction():
+        with self._database.transaction():
             self._database.execute("DELETE FROM files WHERE file_id = ?", (file_id,))
         self.path_of(file_id).unlink(missing_ok=True)
 
@@ -116,7 +97,7 @@ class Store:
                 self.delete_file(file_id)
         self._delete_strays(now)
         sql = f"DELETE FROM batches WHERE status NOT IN ({_UNFINISHED}) AND created_at < ?"  # noqa: S608 - our words
-        with self._transaction():
+        with self._database.transaction():
             self._database.execute(sql, (int(now - BATCH_LIFETIME_S),))
 
     def _delete_strays(self, now: float) -> None:
@@ -128,16 +109,18 @@ class Store:
     # -- batches
 
     def save_batch(self, batch: Batch) -> None:
-        with self._transaction():
+        with self._database.transaction():
             self._save(batch)
 
     def get_batch(self, tenant_id: str, batch_id: str) -> Batch | None:
-        found = self._one("SELECT content FROM batches WHERE batch_id = ? AND tenant_id = ?", batch_id, tenant_id)
+        found = self._database.one(
+            "SELECT content FROM batches WHERE batch_id = ? AND tenant_id = ?", batch_id, tenant_id
+        )
         return _decode_batch(found[0]) if found else None
 
     def list_batches(self, tenant_id: str, *, after: str, limit: int) -> list[Batch] | None:
         """Newest first; None when there is no batch `after`."""
-        rows = self._page("batches", "batch_id", tenant_id, after=after, limit=limit, newest_first=True)
+        rows = self._database.page("batches", "batch_id", tenant_id, after=after, limit=limit, newest_first=True)
         return None if rows is None else [_decode_batch(content) for content in rows]
 
     def list_unfinished(self) -> list[Batch]:
@@ -147,12 +130,12 @@ class Store:
 
     def unfinished_of(self, tenant_id: str) -> int:
         sql = f"SELECT COUNT(*) FROM batches WHERE status IN ({_UNFINISHED}) AND tenant_id = ?"  # noqa: S608 - our words
-        found = self._one(sql, tenant_id)
+        found = self._database.one(sql, tenant_id)
         return found[0] if found else 0
 
     def cancel(self, tenant_id: str, batch_id: str, now: float) -> Batch | None:
         """The batch as it is then: one that is being finished is left to finish."""
-        with self._transaction():
+        with self._database.transaction():
             batch = self.get_batch(tenant_id, batch_id)
             if batch is not None and batch.status in ("validating", "in_progress"):
                 batch = batch.moved("cancelling", now)
@@ -161,7 +144,7 @@ class Store:
 
     def move(self, batch: Batch) -> bool:
         """Saves it, unless it was cancelled meanwhile."""
-        with self._transaction():
+        with self._database.transaction():
             found = self.get_batch(batch.tenant_id, batch.batch_id)
             was_cancelled = found is not None and found.status == "cancelling" and batch.cancelling_at is None
             if not was_cancelled:
@@ -172,8 +155,8 @@ class Store:
 
     def begin(self, batch: Batch, places: Sequence[Place]) -> bool:
         """Its items are known from now on; False when it was cancelled meanwhile."""
-        with self._transaction():
-            self._database.executemany(
+        with self._database.transaction():
+            self._database.execute_many(
                 "INSERT OR REPLACE INTO items (batch_id, number, custom_id, start, length_bytes)"
                 " VALUES (?, ?, ?, ?, ?)",
                 [(batch.batch_id, *msgspec.structs.astuple(place)) for place in places],
@@ -195,12 +178,13 @@ class Store:
         places = [Place(*row) for row in self._database.execute(sql, (batch.batch_id, after, limit))]
         if not places:
             return []
+        fitting = _that_fit(places)
         with self.path_of(batch.input_file_id).open("rb") as file:
-            return [item_at(place, _read_at(file.fileno(), place)) for place in places]
+            return [item_at(place, _read_at(file.fileno(), place)) for place in fitting]
 
     def keep_answers(self, answers: Iterable[AnsweredItem]) -> None:
         """An item that is answered already keeps its first answer."""
-        with self._transaction():
+        with self._database.transaction():
             for answer in answers:
                 self._keep(answer)
 
@@ -212,11 +196,11 @@ class Store:
 
     def note_recorded(self, items: Sequence[tuple[str, int]]) -> None:
         """Their records are in the spool."""
-        with self._transaction():
-            self._database.executemany("UPDATE items SET record = NULL WHERE batch_id = ? AND number = ?", items)
+        with self._database.transaction():
+            self._database.execute_many("UPDATE items SET record = NULL WHERE batch_id = ? AND number = ?", items)
 
     def has_unrecorded(self, batch_id: str) -> bool:
-        return self._one("SELECT 1 FROM items WHERE record IS NOT NULL AND batch_id = ?", batch_id) is not None
+        return self._database.one("SELECT 1 FROM items WHERE record IS NOT NULL AND batch_id = ?", batch_id) is not None
 
     def lines_of(self, batch_id: str, *, is_failed: bool) -> Iterator[bytes]:
         sql = "SELECT line FROM items WHERE batch_id = ? AND is_failed = ? ORDER BY number"
@@ -229,52 +213,13 @@ class Store:
 
     def finish(self, batch: Batch, files: Sequence[StoredFile]) -> None:
         """The contents of `files` are on disk."""
-        with self._transaction():
+        with self._database.transaction():
             for file in files:
                 self._insert_file(file)
             self._save(batch)
             self._database.execute("DELETE FROM items WHERE batch_id = ?", (batch.batch_id,))
 
     # -- inside
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
-
-    def _one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
-        row: tuple[Any, ...] | None = self._database.execute(sql, values).fetchone()
-        return row
-
-    def _page(
-        self,
-        table: str,
-        key: str,
-        tenant_id: str,
-        *,
-        after: str,
-        limit: int,
-        newest_first: bool,
-        purpose: str = "",
-    ) -> list[str] | None:
-        where, values = ["tenant_id = ?"], [tenant_id]
-        if after:
-            found = self._one(f"SELECT number FROM {table} WHERE {key} = ? AND tenant_id = ?", after, tenant_id)  # noqa: S608
-            if found is None:
-                return None
-            where.append("number < ?" if newest_first else "number > ?")
-            values.append(found[0])
-        if purpose:
-            where.append("purpose = ?")
-            values.append(purpose)
-        order = "DESC" if newest_first else "ASC"
-        sql = f"SELECT content FROM {table} WHERE {' AND '.join(where)} ORDER BY number {order} LIMIT ?"  # noqa: S608
-        return [content for (content,) in self._database.execute(sql, (*values, limit))]
 
     def _insert_file(self, file: StoredFile) -> None:
         self._database.execute(
@@ -297,24 +242,22 @@ class Store:
             "UPDATE items SET line = ?, is_failed = ?, record = ? WHERE batch_id = ? AND number = ? AND line IS NULL",
             (answer.line, answer.is_failed, record, answer.batch_id, answer.number),
         )
-        found = self._one("SELECT content FROM batches WHERE batch_id = ?", answer.batch_id)
+        found = self._database.one("SELECT content FROM batches WHERE batch_id = ?", answer.batch_id)
         if changed.rowcount and found is not None:
             batch = _decode_batch(found[0])
             self._save(msgspec.structs.replace(batch, counts=_counted(batch.counts, answer)))
 
 
-def write_durably(path: Path, pieces: Iterable[bytes]) -> int:
-    """Whole or not at all, whatever happens; returns its size."""
-    temporary = path.with_name(f".{path.name}")
-    size_bytes = 0
-    with temporary.open("wb") as file:
-        for piece in pieces:
-            size_bytes += file.write(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    layout.sync_directory(path.parent)
-    return size_bytes
+def _that_fit(places: Sequence[Place]) -> list[Place]:
+    """The first of them, as many as may be in memory together; one at least."""
+    fitting: list[Place] = []
+    left_bytes = LOADED_BYTES
+    for place in places:
+        left_bytes -= place.length_bytes
+        if fitting and left_bytes < 0:
+            break
+        fitting.append(place)
+    return fitting
 
 
 def _counted(counts: Counts, answer: AnsweredItem) -> Counts:

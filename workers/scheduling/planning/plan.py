@@ -25,7 +25,7 @@ class Plan:
     def __init__(self, tuning: Tuning, now: float) -> None:
         self._tuning = tuning
         self.slots = DeadlineSlots(1.0, now)
-        self.prices = BidPrices(tuning.fill, tuning.kv_weight, is_fair=tuning.is_fair)
+        self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
         self._price_at = -inf
         self._parked = TicketHeap(State.PARKED)
         self._expiring = TicketHeap(State.KEPT)
@@ -59,7 +59,7 @@ class Plan:
         if self.admits(ticket, now):
             self.keep(ticket)
         elif ticket.start_by < now:
-            self._be_late(ticket)
+            self.be_late(ticket)
         else:
             self._park(ticket)
 
@@ -75,6 +75,11 @@ class Plan:
             self.slots.remove(ticket)
         ticket.state = state
 
+    def be_late(self, ticket: Ticket) -> None:
+        """A kept or parked ticket cannot be in time any more."""
+        self.leave(ticket, State.LATE)
+        self._late.push(ticket.give_up_at, ticket)
+
     def relieve(self, backlog: Backlog, now: float) -> None:
         while (ticket := self.slots.overloaded_by(now, backlog, self._tuning.relief_s)) is not None:
             self._park(ticket)
@@ -82,10 +87,6 @@ class Plan:
     def _park(self, ticket: Ticket) -> None:
         self.leave(ticket, State.PARKED)
         self._parked.push(-ticket.density, ticket)
-
-    def _be_late(self, ticket: Ticket) -> None:
-        self.leave(ticket, State.LATE)
-        self._late.push(ticket.give_up_at, ticket)
 
     def _update_price(self, now: float) -> None:
         if now - self._price_at >= PRICE_EVERY_S:
@@ -100,7 +101,7 @@ class Plan:
         self.slots.advance(now)
         while (ticket := self._expiring.first()) is not None and ticket.start_by < now:
             self._expiring.pop()
-            self._be_late(ticket)
+            self.be_late(ticket)
         self.relieve(backlog, now)
         return self._unpark(backlog, now)
 
@@ -135,7 +136,7 @@ class Plan:
             if ticket.start_by >= now:
                 return ticket
             self._parked.pop()
-            self._be_late(ticket)
+            self.be_late(ticket)
         return None
 
     def next_late(self) -> Ticket | None:

@@ -74,9 +74,8 @@ def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
 class BidPrices:
     """One price for all, or one per tenant at its max-min share of the capacity."""
 
-    def __init__(self, fill: float, kv_weight: float, *, is_fair: bool) -> None:
+    def __init__(self, fill: float, *, is_fair: bool) -> None:
         self._fill = fill
-        self._kv_weight = kv_weight
         self._is_fair = is_fair
         self._all = Demand()
         self._by_tenant: dict[str, Demand] = {}
@@ -122,7 +121,7 @@ class BidPrices:
     def _scarcest_s(self) -> float:
         """What arrived in the window takes of the steps, or of the KV cache, whichever is more."""
         kv_s = self._all.kv_s
-        return max(self._all.offered_s - kv_s, kv_s / self._kv_weight)
+        return max(self._all.offered_s - kv_s, kv_s)
 
     def _forget_tenants(self, now: float) -> None:
         for tenant_id in list(self._by_tenant):

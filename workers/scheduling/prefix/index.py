@@ -6,6 +6,7 @@ from workers.scheduling.interface import KVChange
 
 PREFIX_LEVELS = 3
 MAX_EXACT_BLOCKS = 1_000_000
+NO_GUESSES: OrderedDict[int, None] = OrderedDict()
 
 
 class ExactCache:
@@ -26,6 +27,8 @@ class ExactCache:
         self.holes.pop(block, None)
         if parent is not None:
             self.children[parent] = self.children.get(parent, 0) + 1
+            if parent not in self.parents:
+                self.holes[parent] = None
         return True
 
     def remove(self, block: int) -> bool:
@@ -44,11 +47,11 @@ class ExactCache:
 
 
 class PrefixIndex:
-    """Block → bit mask of endpoints, and per endpoint its blocks, least recently used first.
+    """Block → bit mask of endpoints, and per endpoint the blocks we guess, least recently used first.
 
     An endpoint that has a block has all blocks before it: of one prompt the first block is always the most recently
     used. So the longest match is found by bisection. Where an engine's own events say otherwise, the first hole ends
-    the match.
+    the match. What we guess beside its events is in its exact cache, too.
     """
 
     def __init__(self) -> None:
@@ -101,13 +104,20 @@ class PrefixIndex:
                 high = middle - 1
         return low
 
-    def record(self, blocks: tuple[int, ...], endpoint: int, max_blocks: int) -> None:
-        """The endpoint will have these; it keeps at most `max_blocks`. One that speaks for itself needs no guess."""
-        if endpoint in self._exact:
-            return
+    def record(self, blocks: tuple[int, ...], endpoint: int, max_blocks: int, told_blocks: int | None = None) -> None:
+        """The endpoint will have these; it keeps at most `max_blocks`.
+
+        One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
+        """
         kept = self._blocks.get(endpoint)
         if kept is None:
             kept = self._blocks[endpoint] = OrderedDict()
+        exact = self._exact.get(endpoint)
+        if exact is not None:
+            if told_blocks is not None:
+                self._guess_beside(exact, blocks, endpoint, told_blocks)
+                self._drop_guesses(exact, endpoint, max_blocks)
+            return
         masks, bit = self._masks, 1 << endpoint
         for block in reversed(blocks):
             if block in kept:
@@ -120,38 +130,75 @@ class PrefixIndex:
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
-        if endpoint not in self._exact:
-            self.forget_endpoint(endpoint)
-            self._exact[endpoint] = ExactCache()
         for change in changes:
-            if change.is_cleared:
+            if change.is_last:
+                self._take_as_guesses(endpoint)
+                continue
+            if change.is_cleared or endpoint not in self._exact:
                 self.forget_endpoint(endpoint)
                 self._exact[endpoint] = ExactCache()
             self._apply(self._exact[endpoint], change, endpoint)
-        bit = 1 << endpoint
-        self._holed = self._holed | bit if self._exact[endpoint].holes else self._holed & ~bit
+        self._note_holes(endpoint)
 
     def forget_endpoint(self, endpoint: int) -> None:
-        for block in self._blocks.pop(endpoint, ()):
-            self._forget(block, endpoint)
         exact = self._exact.pop(endpoint, None)
-        for block in exact.parents if exact is not None else ():
+        guessed = self._blocks.pop(endpoint, NO_GUESSES)
+        for block in guessed if exact is None else exact.parents:
             self._forget(block, endpoint)
         self._holed &= ~(1 << endpoint)
 
     def _apply(self, exact: ExactCache, change: KVChange, endpoint: int) -> None:
         parent = change.parent
+        guessed = self._blocks.get(endpoint, NO_GUESSES)
         for block in change.stored:
             if exact.store(block, parent):
                 self._masks[block] = self._masks.get(block, 0) | 1 << endpoint
+            else:
+                guessed.pop(block, None)
             parent = block
         removed = list(change.removed)
         excess = len(exact.parents) - MAX_EXACT_BLOCKS
         if excess > 0:
             removed += list(exact.parents)[:excess]
         for block in removed:
+            guessed.pop(block, None)
             if exact.remove(block):
                 self._forget(block, endpoint)
+
+    def _guess_beside(self, exact: ExactCache, blocks: tuple[int, ...], endpoint: int, told_blocks: int) -> None:
+        guessed, masks, bit = self._blocks[endpoint], self._masks, 1 << endpoint
+        for index in range(len(blocks) - 1, told_blocks - 1, -1):
+            block = blocks[index]
+            if block in guessed:
+                guessed.move_to_end(block)
+            elif exact.store(block, blocks[index - 1] if index else None):
+                masks[block] = masks.get(block, 0) | bit
+                guessed[block] = None
+
+    def _drop_guesses(self, exact: ExactCache, endpoint: int, max_blocks: int) -> None:
+        guessed = self._blocks[endpoint]
+        while len(guessed) > max_blocks:
+            block = guessed.popitem(last=False)[0]
+            exact.remove(block)
+            self._forget(block, endpoint)
+        self._note_holes(endpoint)
+
+    def _take_as_guesses(self, endpoint: int) -> None:
+        """What the engine said last stands until our own reckoning drops it; but for what follows a hole."""
+        exact = self._exact.pop(endpoint, None)
+        if exact is None:
+            return
+        kept: dict[int, None] = {}
+        for block, parent in exact.parents.items():
+            if parent is None or parent in kept:
+                kept[block] = None
+            else:
+                self._forget(block, endpoint)
+        self._blocks[endpoint] = OrderedDict.fromkeys(reversed(kept))
+
+    def _note_holes(self, endpoint: int) -> None:
+        bit, exact = 1 << endpoint, self._exact.get(endpoint)
+        self._holed = self._holed | bit if exact is not None and exact.holes else self._holed & ~bit
 
     def _match_each(self, blocks: tuple[int, ...], mask: int) -> list[tuple[int, int]]:
         by_count: dict[int, int] = {}

@@ -47,10 +47,10 @@ def test_ids_of_what_was_never_reached_may_be_empty():
 
 
 def test_a_record_is_welcome_for_a_week_however_little_is_kept():
-    kept_from = oldest_kept(NOON, keep_days=1)
+    kept_from_s = oldest_kept(NOON, keep_days=1).timestamp()
     week_old = make_record(arrived_at=(NOON - timedelta(days=7)).timestamp())
-    assert problem_of(week_old, kept_from=kept_from) is None
-    assert problem_of(make_record(arrived_at=(NOON - timedelta(days=9)).timestamp()), kept_from=kept_from)
+    assert problem_of(week_old, kept_from_s=kept_from_s) is None
+    assert problem_of(make_record(arrived_at=(NOON - timedelta(days=9)).timestamp()), kept_from_s=kept_from_s)
 
 
 def test_nothing_is_ever_too_late_where_everything_is_kept():
@@ -58,4 +58,6 @@ def test_nothing_is_ever_too_late_where_everything_is_kept():
 
 
 def test_a_record_from_far_ahead_is_not_believed():
-    assert problem_of(make_record(arrived_at=(NOON + timedelta(days=8)).timestamp()), until=NOON + timedelta(days=7))
+    assert problem_of(
+        make_record(arrived_at=(NOON + timedelta(days=8)).timestamp()), until_s=(NOON + timedelta(days=7)).timestamp()
+    )

@@ -11,6 +11,8 @@ from apps.usage.policies.pricing import (
     Book,
     Dated,
     ListPrice,
+    Tariff,
+    Tariffs,
     Timeline,
     pico_from_usd,
     rate,
@@ -89,8 +91,8 @@ def test_a_discount_for_the_model_goes_before_the_general_one_even_when_it_is_no
 
 def test_the_batch_discount_is_for_the_batch_class_alone():
     half = book(by_version={VERSION: timeline(ListPrice(PRICE, batch_discount_bp=5000))})
-    assert half.price(VERSION, TENANT, "gold", NOON) == PRICE
-    assert half.price(VERSION, TENANT, "batch", NOON) == discounted(PRICE, 5000)
+    assert half.tariff(VERSION, TENANT, "gold", NOON).price == PRICE
+    assert half.tariff(VERSION, TENANT, "batch", NOON).price == discounted(PRICE, 5000)
 
 
 @given(
@@ -103,12 +105,37 @@ def test_the_gateway_and_the_book_charge_the_same(batch_bp, tenant_bp, service_c
     version = Version(
         version_id=str(VERSION), model="chat", label="v1", served_name="s", price=PRICE, batch_discount_bp=batch_bp
     )
-    ours = book(
-        by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
-    ).price(VERSION, TENANT, service_class, NOON)
+    ours = (
+        book(
+            by_version={VERSION: timeline(ListPrice(PRICE, batch_bp))}, discounts={(TENANT, MODEL): timeline(tenant_bp)}
+        )
+        .tariff(VERSION, TENANT, service_class, NOON)
+        .price
+    )
     theirs = price_for(version, tenant)
     used = {"input_tokens": 1234, "cached_input_tokens": 5, "output_tokens": 777}
     assert cost_pico_usd(ours, **used) == cost_pico_usd(theirs, **used)
+
+
+@given(
+    changes_h=st.lists(st.integers(0, 100), unique=True, max_size=6),
+    asked=st.lists(st.tuples(st.integers(-5, 105), st.booleans(), st.booleans()), max_size=30),
+)
+def test_tariffs_that_are_remembered_are_those_of_the_book(changes_h, asked):
+    def dated(values):
+        return Timeline(Dated(NOON + timedelta(hours=hours), value) for hours, value in values)
+
+    lines = [(hours, ListPrice(Price(input_pico_usd=hours), batch_discount_bp=hours)) for hours in changes_h[::2]]
+    whole = book(
+        by_version={VERSION: dated(lines)},
+        discounts={(TENANT, None): dated((hours, hours) for hours in changes_h[1::2])},
+    )
+    tariffs = Tariffs(whole)
+    for hours, is_batch, is_known in asked:
+        at, service_class = NOON + timedelta(hours=hours), "batch" if is_batch else "gold"
+        tenant = TENANT if is_known else None
+        found = tariffs.of(str(VERSION), str(tenant or ""), service_class, at)
+        assert found == whole.tariff(VERSION, tenant, service_class, at)
 
 
 def test_a_record_without_a_price_keeps_what_the_gateway_counted_or_waits_for_one():
@@ -119,7 +146,9 @@ def test_a_record_without_a_price_keeps_what_the_gateway_counted_or_waits_for_on
 
 
 def test_the_book_decides_and_a_gateway_that_counted_otherwise_is_flagged():
-    rating = rate(make_record(input_tokens=12, cached_input_tokens=4, output_tokens=7, wasted_tokens=3), PRICE, 1)
+    rating = rate(
+        make_record(input_tokens=12, cached_input_tokens=4, output_tokens=7, wasted_tokens=3), Tariff(PRICE), 1
+    )
     assert (rating.cost_pico_usd, rating.wasted_pico_usd, rating.is_mismatch) == (8 * 10 + 4 + 700 + 7, 300, True)
 
 

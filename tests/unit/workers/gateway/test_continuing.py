@@ -7,7 +7,7 @@ from workers.gateway.asking import Question
 from workers.gateway.bodies import peek
 from workers.gateway.continuing import continue_from
 from workers.gateway.dialects import VLLMDialect
-from workers.gateway.heads import request_head
+from workers.gateway.heads import RequestHead
 from workers.gateway.paths import ENGINE_PATHS
 from workers.gateway.requests import HttpRequest
 from workers.gateway.streams import StreamFilter
@@ -21,10 +21,11 @@ TEXT = ' so "it"\\ b\u00e9gan\n'
 
 
 def question(path, body):
-    head = request_head(b"POST", path, [], is_http_10=False, keeps_alive=True)
+    head = RequestHead(b"POST", path, [], is_http_10=False, keeps_alive=True)
     content = json.dumps(body).encode()
     found = peek(content)
-    return Question(HttpRequest(head, content, 0.0, keeps_alive=True), ENGINE_PATHS[path], "r", b"", found, "m", "m", 0)
+    request = HttpRequest(head, content, 0.0, keeps_alive=True)
+    return Question(request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m")
 
 
 def event(path, text, number, finish=None):

@@ -9,6 +9,7 @@ from workers.gateway.degrading import Alternative, alternatives_for
 from workers.gateway.directory import Directory
 from workers.gateway.errors import GatewayError
 from workers.gateway.labels import note_headers
+from workers.gateway.paths import ENGINE_PATHS
 
 pytestmark = pytest.mark.unit
 
@@ -89,7 +90,7 @@ def test_a_degraded_request_is_asked_for_and_paid_for_as_what_it_became():
     )
     question = Question(
         request=None,
-        path=None,
+        path=ENGINE_PATHS[b"/v1/chat/completions"],
         request_id="r",
         trace_parent=b"",
         peek=peek(b'{"model":"m"}'),

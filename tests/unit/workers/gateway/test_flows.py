@@ -8,8 +8,12 @@ pytestmark = pytest.mark.unit
 TENANT = TenantPolicy(tenant_id="t", name="t", service_class="gold", slo_profile="p", weight=2.0, max_queued_requests=9)
 
 
+def parts_of(share: Share):
+    return share.account, share.weight, share.max_queued
+
+
 def test_a_tenant_without_flows_has_its_whole_share():
-    assert Flows().enter(TENANT, b"") == Share("t", 2.0, 9)
+    assert parts_of(Flows().enter(TENANT, b"")) == ("t", 2.0, 9)
 
 
 def test_flows_divide_weight_and_queue_of_their_tenant():
@@ -26,7 +30,7 @@ def test_a_flow_that_has_ended_leaves_nothing():
     share = flows.enter(TENANT, b"a")
     flows.leave("t", share.account)
     flows.leave("t", "t")
-    assert flows.enter(TENANT, b"") == Share("t", 2.0, 9)
+    assert parts_of(flows.enter(TENANT, b"")) == ("t", 2.0, 9)
     assert flows._live == {}
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from workers.gateway.errors import GatewayError
 from workers.gateway.forms import MAX_PARTS, peek_form, with_form_model
+from workers.gateway.peeks import end_user_of, wants_stream
 
 pytestmark = pytest.mark.unit
 
@@ -30,8 +31,8 @@ def test_the_model_is_found_before_or_after_the_file():
 
 def test_other_fields_that_matter_are_read():
     found = peek_form(form(part("model", b"m"), part("stream", b"true"), part("user", b"u"), SOUND), TYPE)
-    assert found.is_stream
-    assert found.end_user == "u"
+    assert wants_stream(found)
+    assert end_user_of(found) == "u"
 
 
 def test_a_quoted_boundary_and_a_preamble_are_understood():

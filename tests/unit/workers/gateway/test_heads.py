@@ -1,6 +1,6 @@
 import pytest
 
-from workers.gateway.heads import answer_head, head_bytes, request_head
+from workers.gateway.heads import RequestHead, answer_head, head_bytes
 
 pytestmark = pytest.mark.unit
 
@@ -28,6 +28,8 @@ def test_the_same_head_is_recognised_whatever_the_length_of_the_body(body):
         again(b"short", b"5\r\nContent-Length: 0"),
         again(b"short", b"5\r\nTransfer-Encoding: chunked"),
         again(b"short", b"0000000005"),
+        again(b"short", b"05"),  # of two servers one may read it in base eight
+        again(b"", b"00"),
         again(b"short").replace(b"X-A: 1", b"X-A: 2"),
         again(b"short").replace(b"POST", b"post"),
         FIRST[:30],
@@ -55,13 +57,13 @@ def test_only_a_whole_message_with_a_length_is_remembered(message):
 
 def test_an_engine_does_not_see_the_key_nor_what_speaks_of_the_connection():
     headers = [(b"authorization", b"Bearer k"), (b"connection", b"close"), (b"traceparent", b"00"), (b"x-a", b"1")]
-    head = request_head(b"POST", b"/v1/x?q=1", headers, is_http_10=False, keeps_alive=True)
+    head = RequestHead(b"POST", b"/v1/x?q=1", headers, is_http_10=False, keeps_alive=True)
     assert head.lines_upstream == b"x-a: 1\r\n"
     assert (head.path, head.query) == (b"/v1/x", b"q=1")
 
 
 def test_the_first_of_two_headers_of_one_name_counts():
-    head = request_head(b"GET", b"/", [(b"x-a", b"1"), (b"x-a", b"2")], is_http_10=False, keeps_alive=True)
+    head = RequestHead(b"GET", b"/", [(b"x-a", b"1"), (b"x-a", b"2")], is_http_10=False, keeps_alive=True)
     assert head.first_by_name[b"x-a"] == b"1"
 
 

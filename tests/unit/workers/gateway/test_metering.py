@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.contracts.settlement import NOTHING, Origin, Settlement, Used, cost_pico_usd, estimated
+from workers.contracts.recording import cost_pico_usd
+from workers.contracts.settlement import NOTHING, Origin, Settlement, Used, estimated
 from workers.contracts.snapshot import Price
 from workers.gateway.bodies import PromptDetails, Usage
 from workers.gateway.metering import Meter, estimated_from_first, reported

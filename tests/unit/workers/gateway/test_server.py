@@ -16,6 +16,9 @@ class Transport:
         self.is_closed = False
 
     def set_write_buffer_limits(self, high): ...
+    def can_write_eof(self):
+        return False
+
     def pause_reading(self): ...
     def resume_reading(self): ...
 

@@ -148,7 +148,9 @@ def test_a_scaled_engine_is_as_much_slower():
 
 
 def test_tickets_are_readable():
-    assert repr(Ticket(a_request(7), 1, state=State.KEPT, start_by=1.5)) == "Ticket(7 kept, start by 1.500)"
+    ticket = Ticket(a_request(7), 1)
+    ticket.state, ticket.start_by = State.KEPT, 1.5
+    assert repr(ticket) == "Ticket(7 kept, start by 1.500)"
 
 
 def test_peers_that_refuse_do_so_on_arrival_or_when_the_turn_comes():

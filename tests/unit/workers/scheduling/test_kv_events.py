@@ -62,6 +62,60 @@ def test_the_engines_word_replaces_our_guess():
     assert index.count(CHAIN, 0) == 1
 
 
+def test_beside_the_engines_words_we_guess_what_they_are_not_about():
+    index = an_index(KVChange(stored=(1, 2)))
+    index.record(CHAIN, 0, 100, told_blocks=2)
+    assert index.count(CHAIN, 0) == 4
+    index.changed(0, [KVChange(removed=(2,))])
+    assert index.count(CHAIN, 0) == 1, "the guess follows a hole"
+    index.changed(0, [KVChange(stored=(2, 3), parent=1), KVChange(removed=(4,))])
+    assert index.count(CHAIN, 0) == 3
+
+
+def test_a_guess_that_follows_what_the_engine_has_not_is_worth_nothing():
+    index = an_index(KVChange(stored=(1,)))
+    index.record(CHAIN, 0, 100, told_blocks=2)
+    assert index.count(CHAIN, 0) == 1
+    assert index.match(CHAIN) == [(1, 1)]
+    index.changed(0, [KVChange(stored=(2,), parent=1)])
+    assert index.count(CHAIN, 0) == 4
+
+
+def test_guesses_beside_the_engines_words_are_bounded():
+    index = an_index(KVChange(stored=(1, 2)))
+    index.record((11, 12, 13), 0, 2, told_blocks=0)
+    index.record((21, 22), 0, 2, told_blocks=0)
+    assert index.count((21, 22), 0) == 2
+    assert index.count((11, 12, 13), 0) == 0
+    assert index.count((1, 2), 0) == 2
+    assert len(index) == 4
+
+
+def test_when_the_engine_says_no_more_its_last_word_is_our_guess():
+    index = an_index(KVChange(stored=CHAIN), KVChange(stored=(5, 6)), KVChange(removed=(5,)), KVChange(is_last=True))
+    assert not index.is_exact(0)
+    assert index.count(CHAIN, 0) == 4
+    assert index.match((5, 6)) == [], "what follows a hole is not kept"
+    index.record((7, 8), 0, 3)
+    assert index.count((7, 8), 0) == 2
+    assert len(index) == 3
+
+
+def test_an_engine_that_never_spoke_cannot_stop():
+    index = PrefixIndex()
+    index.record(CHAIN, 0, 100)
+    index.changed(0, [KVChange(is_last=True)])
+    assert index.count(CHAIN, 0) == 4
+
+
+def test_an_endpoint_that_is_lost_takes_words_and_guesses_with_it():
+    index = an_index(KVChange(stored=(1, 2)))
+    index.record(CHAIN, 0, 100, told_blocks=2)
+    index.forget_endpoint(0)
+    assert len(index) == 0
+    assert index.count(CHAIN, 0) == 0
+
+
 def test_engines_that_say_nothing_keep_the_guess():
     index = PrefixIndex()
     index.record(CHAIN, 1, 100)

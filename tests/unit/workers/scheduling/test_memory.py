@@ -12,7 +12,9 @@ pytestmark = pytest.mark.unit
 
 def a_ticket(number, state):
     request = Request(request_id=number, version_id="v", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=0.0)
-    return Ticket(request, number, "v", state=state)
+    ticket = Ticket(request, number, "v")
+    ticket.state = state
+    return ticket
 
 
 def test_tickets_that_have_moved_on_are_swept_out_of_a_heap():

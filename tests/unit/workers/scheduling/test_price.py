@@ -28,7 +28,7 @@ def test_what_is_older_than_the_window_is_forgotten():
 
 
 def a_market(*, is_fair):
-    prices = BidPrices(1.0, 2.0, is_fair=is_fair)
+    prices = BidPrices(1.0, is_fair=is_fair)
     for number in range(100):
         prices.arrived("many", 1.0, density=8.0, cost_s=1.0, now=number / 10)
     for number in range(5):

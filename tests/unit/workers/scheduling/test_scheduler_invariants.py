@@ -88,10 +88,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         deadline_s=st.sampled_from([None, None, 1.0, 50.0]),
         workflow=st.sampled_from(["", "", "w1", "w2"]),
         prefix=st.sampled_from([(), (1, 2, 3), (1, 2, 9, 10)]),
+        told_blocks=st.sampled_from([None, 0, 2]),
     )
     def arrive(
-        self, *, tenant, rank, version, alternatives, budget, prompt_tokens, ttft_slo_s, deadline_s, workflow, prefix
-    ):
+        self, *, tenant, rank, version, alternatives, budget, prompt_tokens, ttft_slo_s, deadline_s, workflow, prefix,
+        told_blocks,
+    ):  # fmt: skip
         self.next_id += 1
         request = Request(
             request_id=self.next_id,
@@ -103,6 +105,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             prompt_tokens=prompt_tokens,
             predicted_output_tokens=50.0,
             prefix_blocks=prefix if prompt_tokens else (),
+            told_blocks=told_blocks,
             block_tokens=16,
             ttft_slo_s=ttft_slo_s,
             tpot_slo_s=0.05 if ttft_slo_s else None,
@@ -188,7 +191,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         data=st.data(),
         change=st.sampled_from([
             KVChange(stored=(1, 2, 9, 10)), KVChange(removed=(2,)), KVChange(stored=(2, 3), parent=1),
-            KVChange(is_cleared=True),
+            KVChange(is_cleared=True), KVChange(is_last=True),
         ]),
     )  # fmt: skip
     def change_prefixes(self, data, change):

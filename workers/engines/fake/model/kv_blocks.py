@@ -1,13 +1,17 @@
 """Paged KV cache with prefix caching: counts of blocks, and the identity of the cached ones."""
 
 from collections.abc import Sequence as Run
+from typing import Literal
+
+CacheNews = tuple[Literal["stored", "removed", "cleared"], bytes]
 
 
 class KVBlocks:
     """A block is private to one sequence, shared (cached, in use), idle (cached, evictable) or empty.
 
     Where a block lies does not matter to time, so only cached blocks have an identity: the hash of everything up to
-    and including the block. Idle blocks leave in the order in which they fell idle.
+    and including the block. Idle blocks leave in the order in which they fell idle. `news` is what has changed of them,
+    for who takes it; None where nobody does.
     """
 
     def __init__(self, total: int, *, is_caching: bool = True) -> None:
@@ -16,6 +20,7 @@ class KVBlocks:
         self._private = 0
         self._shared: dict[bytes, int] = {}
         self._idle: dict[bytes, None] = {}
+        self.news: list[CacheNews] | None = None
 
     def __repr__(self) -> str:
         return f"KVBlocks(private={self._private}, shared={len(self._shared)}, idle={len(self._idle)}, of {self.total})"
@@ -58,7 +63,7 @@ class KVBlocks:
             return False
         empty = self.available - len(self._idle)
         for _ in range(count - empty):
-            del self._idle[next(iter(self._idle))]
+            self._evict(next(iter(self._idle)))
         self._private += count
         return True
 
@@ -72,6 +77,8 @@ class KVBlocks:
                 self._shared[block] = 1
                 self._private -= 1
                 published.append(block)
+                if self.news is not None:
+                    self.news.append(("stored", block))
         return published
 
     def release(self, private: int, shared: Run[bytes]) -> None:
@@ -86,4 +93,14 @@ class KVBlocks:
                 self._idle[block] = None
 
     def forget_idle(self) -> None:
-        self._idle.clear()
+        """All that is cached, where nothing is in use."""
+        if self.news is not None and not self._shared:
+            self.news.append(("cleared", b""))
+            self._idle.clear()
+        for block in list(self._idle):
+            self._evict(block)
+
+    def _evict(self, block: bytes) -> None:
+        del self._idle[block]
+        if self.news is not None:
+            self.news.append(("removed", block))

@@ -5,49 +5,31 @@ from workers.gateway.errors import GatewayError
 
 pytestmark = pytest.mark.unit
 
-TYPE = b"multipart/form-data; boundary=xx"
-
-
-def form(*parts):
-    body = b"".join(b'--xx\r\nContent-Disposition: form-data; name="%b"%b\r\n\r\n%b\r\n' % part for part in parts)
-    return body + b"--xx--\r\n"
-
-
-PURPOSE = (b"purpose", b"", b"batch")
-FILE = (b"file", b'; filename="in.jsonl"', b"content\r\n--x")
-
-
-def test_a_file_is_found_with_its_name():
-    upload = read_upload(form(PURPOSE, FILE), TYPE)
-    assert (upload.filename, upload.content, upload.expires_after_s) == ("in.jsonl", b"content\r\n--x", None)
+LIFETIME = {"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
 
 
 def test_a_file_may_say_how_long_it_is_wanted():
-    lifetime = [(b"expires_after[anchor]", b"", b"created_at"), (b"expires_after[seconds]", b"", b"3600")]
-    assert read_upload(form(PURPOSE, FILE, *lifetime), TYPE).expires_after_s == 3600
+    assert read_upload("in.jsonl", {"purpose": "batch"}).expires_after_s is None
+    assert read_upload("in.jsonl", {"purpose": "batch"} | LIFETIME).expires_after_s == 3600
 
 
 def test_a_name_cannot_leave_its_place():
-    named = (b"file", b'; filename="../../etc/pass\x01wd"', b"x")
-    assert read_upload(form(PURPOSE, named), TYPE).filename == ".._.._etc_pass_wd"
+    assert read_upload("../../etc/pass\x01wd", {"purpose": "batch"}).filename == ".._.._etc_pass_wd"
 
 
 @pytest.mark.parametrize(
-    ("body", "param"),
+    ("values", "param"),
     [
-        (form(FILE), "purpose"),
-        (form((b"purpose", b"", b"assistants"), FILE), "purpose"),
-        (form(PURPOSE), "file"),
-        (form(PURPOSE, (b"file", b"", b"")), "file"),
-        (form(PURPOSE, FILE, (b"expires_after[seconds]", b"", b"3600")), "expires_after"),
-        (form(PURPOSE, FILE, (b"expires_after[anchor]", b"", b"created_at")), "expires_after"),
-        (b"", "file"),
+        ({}, "purpose"),
+        ({"purpose": "assistants"}, "purpose"),
+        ({"purpose": "batch", "expires_after[seconds]": "3600"}, "expires_after"),
+        ({"purpose": "batch", "expires_after[anchor]": "created_at"}, "expires_after"),
     ],
     ids=str,
 )
-def test_a_wrong_form_is_refused(body, param):
+def test_wrong_fields_are_refused(values, param):
     with pytest.raises(GatewayError) as refusal:
-        read_upload(body, TYPE)
+        read_upload("in.jsonl", values)
     assert (refusal.value.status, refusal.value.param) == (400, param)
 
 

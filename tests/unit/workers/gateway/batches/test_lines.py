@@ -1,3 +1,4 @@
+import io
 import json
 
 import pytest
@@ -5,11 +6,13 @@ import pytest
 from workers.gateway.batches.lines import (
     MAX_CUSTOM_ID,
     MAX_ERRORS_SHOWN,
+    MAX_ITEMS,
+    MAX_LINE_BYTES,
     InputCheck,
     answer_line,
     error_line,
     item_at,
-    split_lines,
+    read_lines,
 )
 
 pytestmark = pytest.mark.unit
@@ -19,8 +22,9 @@ URL = "/v1/completions"
 
 def check(content: bytes, models=("m",)):
     found = InputCheck(URL, models.__contains__)
-    for number, start, line in split_lines(content):
-        found.check(line, number, start)
+    file = io.BytesIO(content)
+    while lines := read_lines(file):
+        found.check_all(lines)
     found.finish()
     return found
 
@@ -78,12 +82,23 @@ def test_what_is_wrong_is_told(content, code):
 
 
 def test_errors_are_bounded_and_each_names_its_line():
-    found = InputCheck(URL, lambda _: True)
-    for number, start, one in split_lines(b"{\n" * 500):
-        found.check(one, number, start)
-        if found.is_over:
-            break
+    found = check(b"{\n" * 500)
     assert [error.line for error in found.errors] == list(range(1, MAX_ERRORS_SHOWN + 1))
+
+
+def test_no_more_lines_are_kept_than_a_batch_may_have():
+    found = check(b"".join(line(str(number)) + b"\n" for number in range(MAX_ITEMS + 50)))
+    assert [error.code for error in found.errors] == ["too_many_tasks"]
+    assert len(found.places) == MAX_ITEMS + 1
+
+
+def test_a_line_without_an_end_is_not_read_to_its_end():
+    content = io.BytesIO(line("a") + b"\n" + b"x" * (2 * MAX_LINE_BYTES))
+    found = InputCheck(URL, lambda _: True)
+    found.check_all(read_lines(content))
+    assert found.is_over
+    assert [(error.code, error.line) for error in found.errors] == [("line_too_long", 2)]
+    assert content.tell() < len(content.getvalue()) - MAX_LINE_BYTES // 2
 
 
 def test_an_answer_is_one_line_whatever_the_engine_sent():

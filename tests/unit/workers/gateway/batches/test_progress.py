@@ -29,6 +29,12 @@ def test_what_we_refuse_comes_later_however_often():
     assert verdict_on(reply("failed", 503, "shutting_down"), 1000) == "later"
 
 
+def test_what_no_waiting_changes_is_kept():
+    assert verdict_on(reply("refused", 429, "larger_than_limit"), 1) == "keep"
+    assert verdict_on(reply("refused", 402, "budget_exhausted"), 1) == "keep"
+    assert verdict_on(reply("refused", 402, "budget_exhausted", retry_after=b"9"), 1) == "later"
+
+
 def test_a_failing_engine_is_tried_a_few_times():
     verdicts = [verdict_on(reply("failed", 502), tries) for tries in range(1, MAX_TRIES + 1)]
     assert verdicts == ["again"] * (MAX_TRIES - 1) + ["keep"]

@@ -1,0 +1,100 @@
+"""Two nodes and a client that asks either: files and batches are found where they are, and nobody else's anywhere."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import openai
+import pytest
+
+from tests.support.batches import chats, create, ended, lines_of, sdk, upload
+from tests.support.fake_engines import fake_engine
+from tests.support.gateways import authorised, running_gateway, snapshot_for
+from tests.support.raw_http import call, exchange, request_bytes
+from workers.contracts.snapshot import GatewayAddress
+from workers.gateway.batches.forwarding import FORWARDED
+
+pytestmark = pytest.mark.integration
+
+
+@asynccontextmanager
+async def two_nodes(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for directory in (one, other):
+        directory.mkdir()
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
+        async with (
+            running_gateway(one, snapshot, batches=one / "batches", node_id="one") as here,
+            running_gateway(other, snapshot, batches=other / "batches", node_id="other") as there,
+        ):
+            await introduce(snapshot, here, there)
+            yield here, there
+
+
+async def introduce(snapshot, here, there):
+    addresses = [
+        GatewayAddress(node_id=gateway.directory.name, url=f"http://127.0.0.1:{gateway.port}")
+        for gateway in (here, there)
+    ]
+    known = msgspec.structs.replace(snapshot, generation=snapshot.generation + 1, gateways=addresses)
+    for gateway in (here, there):
+        gateway.publish(known)
+        await gateway.wait_for_generation(known.generation)
+
+
+async def test_a_batch_is_made_followed_and_fetched_at_any_node(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client, sdk(there.port) as other:
+        file_id = await upload(client, chats(5))
+        assert (await other.files.retrieve(file_id)).id == file_id
+        batch = await other.batches.create(
+            input_file_id=file_id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
+        batch = await ended(other, batch.id)
+        assert (batch.status, batch.request_counts.completed) == ("completed", 5)
+        assert await lines_of(other, batch.output_file_id) == await lines_of(client, batch.output_file_id)
+        assert len(await lines_of(other, batch.output_file_id)) == 5
+        with pytest.raises(openai.ConflictError):
+            await other.batches.cancel(batch.id)
+        await other.files.delete(file_id)
+        with pytest.raises(openai.NotFoundError):
+            await client.files.retrieve(file_id)
+
+
+async def test_a_large_file_passes_whole(tmp_path):
+    content = b"".join(b"%08d" % number for number in range(1_000_000))
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client, sdk(there.port) as other:
+        file_id = await upload(client, content)
+        assert (await other.files.content(file_id)).content == content
+        answer = await exchange(there.port, request_bytes("HEAD", f"/v1/files/{file_id}/content", None, authorised()))
+        assert (answer.status, answer.body) == (200, b"")
+
+
+async def test_another_tenant_finds_nothing_at_either(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client:
+        file_id = await upload(client, chats(1))
+        batch_id = await create(client, chats(1))
+        for gateway in (here, there):
+            async with sdk(gateway.port, "standard") as stranger:
+                for asking in (stranger.files.retrieve(file_id), stranger.batches.retrieve(batch_id)):
+                    with pytest.raises(openai.NotFoundError):
+                        await asking
+
+
+async def test_a_request_is_forwarded_once_and_what_nobody_keeps_is_not_found(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client:
+        file_id = await upload(client, chats(1))
+        headers = authorised() | {FORWARDED.decode(): "1"}
+        assert (await call(there.port, "GET", f"/v1/files/{file_id}", None, headers)).status == 404
+        for name in ("file-0123456789abcdef", "file-", "x"):
+            assert (await call(there.port, "GET", f"/v1/files/{name}", None, authorised())).status == 404
+
+
+async def test_while_the_node_that_keeps_it_is_away_the_answer_says_so(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client:
+        file_id = await upload(client, chats(1))
+        here.stop.set()
+        await asyncio.wait_for(asyncio.shield(here.task), 10)
+        answer = await call(there.port, "GET", f"/v1/files/{file_id}", None, authorised())
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
+    assert answer.header("retry-after") is not None

@@ -1,0 +1,278 @@
+"""From a request for an engine, of somebody known, to its exchange; or to its refusal, which leaves a record too."""
+
+import logging
+import random
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from workers.contracts.pricing import price_for
+from workers.contracts.settlement import NOTHING, Settlement
+from workers.contracts.snapshot import Version
+from workers.contracts.usage import Outcome, UsageRecord
+from workers.gateway import errors
+from workers.gateway.applying import Candidate
+from workers.gateway.asking import Question
+from workers.gateway.bodies import Peek, peek
+from workers.gateway.body_limits import check_body
+from workers.gateway.connections import Connections
+from workers.gateway.directory import Directory, Grant
+from workers.gateway.errors import GatewayError
+from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
+from workers.gateway.forms import peek_form
+from workers.gateway.heads import Headers
+from workers.gateway.introduction import Introduction
+from workers.gateway.kv_events.reader import CacheReader
+from workers.gateway.labels import MAX_WORKFLOW_ID, new_trace, read_tags, sticky_id, trace_parent
+from workers.gateway.limits.admission import Limits
+from workers.gateway.metering import outcome_of
+from workers.gateway.networks import client_address, peer_of
+from workers.gateway.peeks import end_user_of, wants_stream
+from workers.gateway.prompts import PromptKeeper
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
+from workers.gateway.stored import RESPONSES, refuse_what_is_kept
+from workers.gateway.terms import Caller, Terms, read_terms
+from workers.gateway.tracing.tracer import Tracer
+from workers.scheduling.interface import Request
+
+logger = logging.getLogger(__name__)
+
+
+class Errand(Struct, frozen=True, eq=False):
+    """A request on behalf of a key that was shown before. `keep_record` gets its usage record, called `record_id`."""
+
+    grant: Grant
+    record_id: str
+    tags: dict[str, str]
+    keep_record: Callable[[UsageRecord], None]
+
+
+class Intake:
+    """`stop_reason` is set while nothing is admitted."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        *,
+        limits: Limits,
+        connections: Connections,
+        randomness: random.Random,
+    ) -> None:
+        self.facilities = facilities
+        self.limits = limits
+        self.stop_reason: GatewayError | None = None
+        self.tracer: Tracer | None = None
+        self.prompts: PromptKeeper | None = None
+        self.caches: CacheReader | None = None
+        self._connections = connections
+        self._random_bits = randomness.getrandbits
+
+    def take(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        introduction: Introduction,
+        errand: Errand | None = None,
+    ) -> None:
+        settlement = self.open_settlement(request, introduction)
+        if errand is not None:
+            self._mark(settlement, errand)
+        if self.tracer is not None:
+            self._begin_trace(self.tracer, settlement, introduction.noted)
+        api = introduction.path.api
+        own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
+        try:
+            self._require_admission(client, request, introduction)
+            question, terms = self._understand(request, introduction, settlement)
+        except GatewayError as error:
+            self._turn_away(settlement, introduction, error)
+            client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
+            return
+        exchange = Exchange(self.facilities, client, question, settlement, own_headers)
+        self._begin(client, exchange, question, terms, own_headers)
+
+    def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
+        outcome = _outcome_of(error)
+        request = Request(
+            request_id=0,
+            version_id=settlement.version_id,
+            tenant_id=settlement.tenant_id,
+            rank=introduction.grant.rank,
+            max_queued_of_tenant=0,
+            arrived_at=settlement.arrived_at,
+        )
+        facilities = self.facilities
+        facilities.driver.trails.turned_away(settlement, request, outcome, error.code, facilities.monotonic())
+        facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
+
+    def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
+        return Settlement(
+            request_id=introduction.given_id or self._random_bits(128).to_bytes(16, "big").hex(),
+            arrived_at=request.arrived_at,
+            tenant_id=introduction.tenant_id,
+            key_id=introduction.key_id,
+            user_id=introduction.user_id,
+            service_class=introduction.service_class,
+            path=introduction.path_text,
+        )
+
+    def _begin(
+        self,
+        client: ClientConnection,
+        exchange: Exchange,
+        question: Question,
+        terms: Terms,
+        own_headers: Headers,
+    ) -> None:
+        """At once, or when its limits have room."""
+        settlement = exchange.settlement
+        rules = self.limits.rules.get(settlement.tenant_id)
+        if rules is None:
+            exchange.begin(terms)
+            return
+        exchange.note_arrival()
+        candidate = Candidate(
+            client,
+            self.facilities,
+            exchange,
+            question.path,
+            settlement,
+            terms,
+            own_headers,
+            question.output_limit,
+        )
+        client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
+
+    # -- whether it may
+
+    def _require_admission(self, client: ClientConnection, request: HttpRequest, introduction: Introduction) -> None:
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        if not self.facilities.journal.has_room():
+            raise errors.spool_unavailable()
+        if not self._connections.may_ask(client, introduction.key_id):
+            raise errors.too_many_connections()
+        if introduction.is_scoped:
+            require_scope(client, request, introduction.grant, introduction.directory, request.path)
+
+    # -- what it asks for
+
+    def _understand(
+        self, request: HttpRequest, introduction: Introduction, settlement: Settlement
+    ) -> tuple[Question, Terms]:
+        """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
+        try:
+            return self._resolve(request, introduction, settlement)
+        except GatewayError:
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", settlement.request_id)
+            raise errors.internal() from error
+
+    def _resolve(
+        self, request: HttpRequest, introduction: Introduction, settlement: Settlement
+    ) -> tuple[Question, Terms]:
+        """Public model → version, noted in the settlement."""
+        path, noted, directory = introduction.path, introduction.noted, introduction.directory
+        found = peek_form(request.body, noted.get(b"content-type", b"")) if path.is_form else peek(request.body)
+        model: str = found.model
+        _note_who(settlement, noted, found)
+        version = self._choose_version(introduction, found, model, settlement)
+        if not path.is_form:
+            check_body(request.body, directory.media_hosts)
+        if request.path == RESPONSES:
+            refuse_what_is_kept(found)
+        if path.task not in ("", version.task):
+            raise errors.wrong_task(model, version.task)
+        caller = Caller(introduction.grant, noted, directory, version, request.arrived_at)
+        terms = read_terms(self.facilities.driver, caller, found, len(request.body))
+        if self.caches is not None and terms.request.prefix_blocks:
+            terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, request)
+        question = Question(
+            request,
+            path,
+            settlement.request_id,
+            self._trace_parent(introduction, settlement),
+            found,
+            public_model=model,
+            served_name=version.served_name,
+            rank=terms.request.rank,
+            alternatives=terms.alternatives,
+        )
+        if introduction.grant.tenant.keeps_prompts and self.prompts is not None:
+            self._keep_prompt(self.prompts, question, settlement)
+        return question, terms
+
+    def _keep_prompt(self, prompts: PromptKeeper, question: Question, settlement: Settlement) -> None:
+        """Not of forms, which hold sound."""
+        if not question.path.is_form:
+            self.facilities.meter.identify(settlement)
+            body = question.request.body
+            prompts.keep(settlement.record_id, settlement.tenant_id, settlement.arrived_unix_s, body)
+
+    def _choose_version(self, introduction: Introduction, found: Peek, model: str, settlement: Settlement) -> Version:
+        directory = introduction.directory
+        if not directory.may_use(introduction.grant, model):
+            raise errors.model_not_found(model)
+        settlement.public_model = model
+        sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
+        version = directory.choose_version(model, sticky, self.facilities.driver.serves)
+        if version is None:
+            raise errors.no_endpoint(None)
+        settlement.version_id = version.version_id
+        settlement.deployment_id = version.deployment_id
+        settlement.price = price_for(version, introduction.grant.tenant)
+        return version
+
+    def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
+        self.facilities.meter.identify(settlement)
+        given = trace_parent(noted, settlement.request_id, self._random_bits)
+        is_new = given != noted.get(b"traceparent")
+        tracer.begin(settlement.record_id, given, is_new=is_new, arrived_at=settlement.arrived_at)
+
+    def _trace_parent(self, introduction: Introduction, settlement: Settlement) -> bytes:
+        if self.tracer is not None:
+            return self.tracer.parent_for_engine(settlement.record_id)
+        if introduction.is_untraced:
+            return new_trace(settlement.request_id.encode())
+        return trace_parent(introduction.noted, settlement.request_id, self._random_bits)
+
+    def _mark(self, settlement: Settlement, errand: Errand) -> None:
+        meter = self.facilities.meter
+        meter.identify(settlement)
+        settlement.tags = errand.tags
+        settlement.record_id = errand.record_id
+        settlement.is_kept = True
+        meter.keepers[errand.record_id] = errand.keep_record
+
+
+def require_scope(
+    client: ClientConnection, request: HttpRequest, grant: Grant, directory: Directory, path: bytes
+) -> None:
+    """The key's own limits; most keys have none, and then nothing is parsed."""
+    if not grant.may_ask(path):
+        raise errors.path_not_in_scope(path.decode("utf-8", "replace"))
+    if grant.networks is None:
+        return
+    forwarded_for = request.header(b"x-forwarded-for")
+    address = client_address(peer_of(client.transport), forwarded_for, directory.trusted_proxies)
+    if not grant.may_come_from(address):
+        raise errors.address_not_in_scope()
+
+
+def _note_who(settlement: Settlement, noted: dict[bytes, bytes], found: Peek) -> None:
+    settlement.is_stream = wants_stream(found)
+    end_user = end_user_of(found)
+    if end_user:
+        settlement.end_user = end_user
+    tags = read_tags(noted, found)
+    if tags:
+        settlement.tags = tags | settlement.tags if settlement.tags else tags
+    if settlement.tags:
+        settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
+
+
+def _outcome_of(error: GatewayError) -> Outcome:
+    return "refused" if error.status in (429, 503) else outcome_of(error.status)
