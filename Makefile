@@ -17,9 +17,9 @@ help: ## what can be typed
 up: base compiled ## start everything and print where it is (DETACH=1 returns when ready)
 	@$(PY) -m deploy.local up $(if $(call is_set,$(DETACH)),--detach)
 
-agent: base ## make this machine a node (JOIN=… as the console prints it, NAME=, DIR=, GATEWAY_URL=)
+agent: base ## make this machine a node (JOIN=… as the console prints it, NAME=, DIR=, GATEWAY_URL=, GATEWAY_PORT=)
 	@$(PY) -m workers.agent.join --join '$(JOIN)' --directory '$(or $(DIR),var/agent)' $(if $(NAME),--name '$(NAME)') \
-		$(if $(GATEWAY_URL),--gateway-url '$(GATEWAY_URL)')
+		$(if $(GATEWAY_URL),--gateway-url '$(GATEWAY_URL)') $(if $(GATEWAY_PORT),--gateway-port '$(GATEWAY_PORT)')
 
 status: base ## what runs, since when, restarted how often
 	@$(PY) -m deploy.local status

@@ -29,6 +29,7 @@ _REST = [
         "usage",
         "telemetry",
         "routing",
+        "declarations",
     )
 ]
 
@@ -41,6 +42,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         with_rule(SpectacularSwaggerSplitView.as_view(url_name="schema"), Permission.OPEN),
         name="docs",
     ),
-    re_path(r"^api/.*$", with_rule(UnknownPathView.as_view(), Permission.OPEN)),
+    re_path(r"^api/", with_rule(UnknownPathView.as_view(), Permission.OPEN)),
     path("", include("apps.console.urls")),
 ]

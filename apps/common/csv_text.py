@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -20,4 +21,6 @@ def csv_lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[
 
 
 def _safe(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return format(value, "f")  # as text small amounts would get an exponent
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value

@@ -1,8 +1,13 @@
-"""Letters through Django's mail backend. One that cannot be sent is logged without its text, which may hold a link."""
+"""Letters through Django's mail backend. One that cannot be sent is logged without its text, which may hold a link.
+
+They are sent beside the request: how long an answer takes must not tell whether there was somebody to write to.
+"""
 
 import logging
 import smtplib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import BoundedSemaphore
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +16,10 @@ from django.core.mail.backends.filebased import EmailBackend as Files
 from django.db import transaction
 
 log = logging.getLogger(__name__)
+
+MAX_WAITING = 200
+_sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="letters")
+_room = BoundedSemaphore(MAX_WAITING)
 
 
 class PrivateFiles(Files):
@@ -24,7 +33,16 @@ class PrivateFiles(Files):
 
 
 def send_on_commit(*, to: str, subject: str, text: str) -> None:
-    transaction.on_commit(lambda: _send(to, subject, text))
+    transaction.on_commit(lambda: _hand_over(to, subject, text))
+
+
+def _hand_over(to: str, subject: str, text: str) -> None:
+    if settings.LETTERS_AT_ONCE:
+        _send(to, subject, text)
+    elif _room.acquire(blocking=False):
+        _sender.submit(_send, to, subject, text).add_done_callback(lambda _: _room.release())
+    else:
+        log.warning("a letter was not sent", extra={"error": "too many wait"})
 
 
 def _send(to: str, subject: str, text: str) -> None:

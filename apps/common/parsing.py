@@ -35,9 +35,13 @@ class StrictJSONParser(BaseParser):
             msgspec.json.encode(content).decode()
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ParseError(f"not JSON: {error}") from error
-        if _has_nul(content):
-            raise ParseError("a text holds a NUL character")
+        refuse_nul(content)
         return content
+
+
+def refuse_nul(content: Any) -> None:
+    if _has_nul(content):
+        raise ParseError("a text holds a NUL character")
 
 
 def _has_nul(content: Any) -> bool:

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db import DataError
 from django.db import Error as DatabaseError
 from django.http import Http404
 from rest_framework import exceptions
@@ -25,15 +26,19 @@ def render_problem(error: Exception, context: dict[str, Any]) -> Response | None
         return problem(404, "not_found", "no such thing")
     if isinstance(error, ValidationError):
         return problem(400, "invalid_input", "; ".join(error.messages))
-    if isinstance(error, DatabaseError):
-        log.error("the database failed a request", exc_info=error)
-        return problem(503, "unavailable", "the database is not available; try again")
-    return None
+    return _of_database(error) if isinstance(error, DatabaseError) else None
+
+
+def _of_database(error: DatabaseError) -> Response:
+    if isinstance(error, DataError):
+        return problem(400, "invalid_input", "a value is out of range")
+    log.error("the database failed a request", exc_info=error)
+    return problem(503, "unavailable", "the database is not available; try again")
 
 
 def _of_rest_framework(error: exceptions.APIException) -> Response:
     if isinstance(error, exceptions.ValidationError):
-        return problem(400, "invalid_input", "the input is not valid", _flattened(error.detail))
+        return problem(400, "invalid_input", "the input is not valid", flattened(error.detail))
     return _with_headers(problem(error.status_code, str(error.default_code), str(error.detail)), error)
 
 
@@ -50,7 +55,7 @@ def _with_headers(response: Response, error: exceptions.APIException) -> Respons
     return response
 
 
-def _flattened(detail: Any, path: str = "") -> dict[str, str]:
+def flattened(detail: Any, path: str = "") -> dict[str, str]:
     if isinstance(detail, dict):
         pairs = [(f"{path}.{name}" if path else str(name), part) for name, part in detail.items()]
     elif isinstance(detail, list) and any(isinstance(part, (dict, list)) for part in detail):
@@ -58,4 +63,4 @@ def _flattened(detail: Any, path: str = "") -> dict[str, str]:
     else:
         parts = detail if isinstance(detail, list) else [detail]
         return {path or "input": " ".join(map(str, parts))} if parts else {}
-    return {name: text for inner, part in pairs for name, text in _flattened(part, inner).items()}
+    return {name: text for inner, part in pairs for name, text in flattened(part, inner).items()}

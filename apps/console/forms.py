@@ -5,12 +5,13 @@ from typing import Any
 
 from django import forms
 
-from apps.quotas.models import ServiceClass, SLOProfile
+from apps.quotas.models import MAX_WEIGHT, MIN_WEIGHT, ServiceClass, SLOProfile
 from apps.telemetry.policies import MAX_KEPT_DAYS
 from apps.tenants.models import Role
 from workers.contracts.paths import CLIENT_PATHS
 
 DAY_S = 86_400
+MAX_QUEUED = 2**31 - 1
 KEY_LIFETIMES = (
     ("", "Never"),
     (str(7 * DAY_S), "7 days"),
@@ -30,9 +31,18 @@ class PolicyForm(forms.Form):
         empty_label=None,
         help_text="The latency this tenant is promised.",
     )
-    weight = forms.FloatField(initial=1.0, help_text="Share of the class among its tenants, relative to the others'.")
+    weight = forms.FloatField(
+        initial=1.0,
+        min_value=MIN_WEIGHT,
+        max_value=MAX_WEIGHT,
+        help_text="Share of the class among its tenants, relative to the others'.",
+    )
     max_queued_requests = forms.IntegerField(
-        label="Queue limit", initial=1000, help_text="Waiting at one gateway; more are refused with 429."
+        label="Queue limit",
+        initial=1000,
+        min_value=0,
+        max_value=MAX_QUEUED,
+        help_text="Waiting at one gateway; more are refused with 429.",
     )
 
 
@@ -182,6 +192,7 @@ class TokenForm(forms.Form):
 
 
 class UserForm(forms.Form):
+    email = forms.EmailField(required=False, help_text="Letters go there, and it signs in. Empty: neither.")
     is_platform_admin = forms.BooleanField(required=False, label="Platform admin")
     is_operator = forms.BooleanField(required=False, label="Operator")
     is_finance = forms.BooleanField(required=False, label="Finance")

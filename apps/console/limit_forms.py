@@ -9,6 +9,12 @@ from apps.limits.models import Kind, Scope
 MAX_HOURS = 24 * 365
 
 
+def offer_scopes(form: forms.Form, *, is_operator: bool) -> None:
+    """A tenant as a whole is limited and blocked by operators only."""
+    offered = [(scope, label) for scope, label in Scope.choices if is_operator or scope != Scope.TENANT]
+    form.fields["scope"].choices = offered  # type: ignore[attr-defined]
+
+
 class LimitFieldsForm(forms.Form):
     amount = forms.DecimalField(
         min_value=0,
@@ -32,11 +38,16 @@ class LimitForm(LimitFieldsForm):
         required=False,
         max_length=256,
         label="Which one",
-        help_text="The user's name as clients send it, the key's or member's id, or * for each. Empty for the tenant.",
+        widget=forms.TextInput(attrs={"list": "subjects"}),
+        help_text="The user's name as clients send it, a key or member of the list, or * for each.",
     )
     public_model = forms.CharField(required=False, max_length=200, label="Model", help_text="Empty: all together.")
     kind = forms.ChoiceField(choices=Kind.choices, label="Of what")
     field_order = ["scope", "subject", "kind", "public_model", "amount", "burst", "soft_percent"]
+
+    def __init__(self, *args: Any, is_operator: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_scopes(self, is_operator=is_operator)
 
 
 class RaiseForm(forms.Form):
@@ -64,7 +75,13 @@ class DecisionForm(forms.Form):
 
 class BlockForm(forms.Form):
     scope = forms.ChoiceField(choices=Scope.choices, label="Whom")
-    subject = forms.CharField(required=False, max_length=256, label="Which one", help_text="Empty for the tenant.")
+    subject = forms.CharField(
+        required=False,
+        max_length=256,
+        label="Which one",
+        widget=forms.TextInput(attrs={"list": "subjects"}),
+        help_text="The user's name as clients send it, or a key or member from the list. Empty for the tenant.",
+    )
     reason = forms.CharField(required=False, max_length=200, help_text="Whoever is blocked is told.")
     hours = forms.IntegerField(
         required=False,
@@ -73,6 +90,10 @@ class BlockForm(forms.Form):
         label="For so many hours",
         help_text="Empty: until it is lifted.",
     )
+
+    def __init__(self, *args: Any, is_operator: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer_scopes(self, is_operator=is_operator)
 
 
 class LimitSettingsForm(forms.Form):

@@ -15,11 +15,11 @@ def newest_first(rows: QuerySet[Row], *, before: UUID | None) -> tuple[list[Row]
     return _page(list(older.order_by("-pk")[: PAGE_SIZE + 1]))
 
 
-def by_name(rows: QuerySet[Row], *, after: UUID | None) -> tuple[list[Row], UUID | None]:
-    """The same for rows that have a name, which are in its order."""
-    last = rows.filter(pk=after).values_list("name", flat=True).first() if after else None
-    later = rows if last is None else rows.filter(Q(name__gt=last) | Q(name=last, pk__gt=after))
-    return _page(list(later.order_by("name", "pk")[: PAGE_SIZE + 1]))
+def by_name(rows: QuerySet[Row], *, after: UUID | None, name: str = "name") -> tuple[list[Row], UUID | None]:
+    """The same for rows that have a name, in the field `name`, and are in its order."""
+    last = rows.filter(pk=after).values_list(name, flat=True).first() if after else None
+    later = rows if last is None else rows.filter(Q(**{f"{name}__gt": last}) | Q(**{name: last}, pk__gt=after))
+    return _page(list(later.order_by(name, "pk")[: PAGE_SIZE + 1]))
 
 
 def _page(found: list[Row]) -> tuple[list[Row], UUID | None]:

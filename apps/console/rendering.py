@@ -49,6 +49,11 @@ def attempt(form: Form, change: Callable[[], T]) -> T | None:
         return None
 
 
+def sentence(words: str) -> str:
+    """The domain's words begin small and end bare, as they may stand within others."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
+
+
 def words_of_refusal(form: Form) -> str:
     """For a message above the page, where the form itself is not shown again."""
     return " ".join(str(message) for errors in form.errors.values() for message in errors)
@@ -58,6 +63,6 @@ def _show_refusal(form: Form, error: DomainError) -> None:
     """Beside the fields that it names, else above the form. The error itself stays with the form for its status."""
     form.refusal = error  # type: ignore[attr-defined]
     for name, message in error.fields.items():
-        form.add_error(name if name in form.fields else None, message)
+        form.add_error(name if name in form.fields else None, sentence(message))
     if not error.fields:
-        form.add_error(None, error.message)
+        form.add_error(None, sentence(error.message))

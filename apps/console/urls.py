@@ -107,6 +107,11 @@ urlpatterns = [
         name="service_account",
     ),
     path(
+        "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/tokens/<uuid:token_id>/revoke/",
+        members.service_account_token_revoke,
+        name="service_account_token_revoke",
+    ),
+    path(
         "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/remove/",
         members.service_account_remove,
         name="service_account_remove",

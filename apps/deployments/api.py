@@ -129,3 +129,23 @@ class ReplicaEventsView(OperatorView):
     def get(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
         replica = selectors.get_replica(replica_id)
         return self.paged(replica.events.all(), serializers.ReplicaEventSerializer)
+
+
+class AllReplicasView(OperatorView):
+    @extend_schema(operation_id="all_replicas_list", responses=serializers.ReplicaSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_replicas(), serializers.ReplicaSerializer)
+
+
+class ReplicaView(OperatorView):
+    @extend_schema(responses=serializers.ReplicaSerializer)
+    def get(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        return Response(serializers.ReplicaSerializer(selectors.get_replica(replica_id)).data)
+
+
+class EventsView(OperatorView):
+    """Of every replica."""
+
+    @extend_schema(responses=serializers.EventSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_all_events(), serializers.EventSerializer)

@@ -53,6 +53,7 @@ class UndoSerializer(serializers.Serializer[Any]):
 
 
 class ReplicaSerializer(serializers.ModelSerializer[Replica]):
+    deployment_name = serializers.CharField(source="deployment.name")
     node_name = serializers.CharField(source="node.name", default="")
     revision_number = serializers.IntegerField(source="revision.number")
     stages = StageSerializer(many=True)
@@ -60,9 +61,10 @@ class ReplicaSerializer(serializers.ModelSerializer[Replica]):
     class Meta:
         model = Replica
         fields = [
-            "id", "deployment_id", "node_id", "node_name", "port", "revision_number", "state", "detail",
-            "restarts", "is_draining", "drain_reason", "is_asleep", "progress_ratio", "stages", "reserved_bytes",
-            "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at", "state_changed_at",
+            "id", "deployment_id", "deployment_name", "node_id", "node_name", "port", "revision_number", "state",
+            "detail", "restarts", "is_draining", "drain_reason", "is_asleep", "progress_ratio", "stages",
+            "reserved_bytes", "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at",
+            "state_changed_at",
         ]  # fmt: skip
 
 
@@ -109,3 +111,10 @@ class DeploymentChangeSerializer(PaceSerializer):
     replica_count = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS, required=False)
     max_running_requests = serializers.IntegerField(min_value=1, max_value=100_000, required=False)
     requirements = serializers.DictField(required=False)
+
+
+class EventSerializer(ReplicaEventSerializer):
+    deployment_name = serializers.CharField(source="replica.deployment.name")
+
+    class Meta(ReplicaEventSerializer.Meta):
+        fields = [*ReplicaEventSerializer.Meta.fields, "deployment_name"]

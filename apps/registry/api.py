@@ -1,3 +1,4 @@
+from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -26,6 +27,11 @@ class ModelView(OperatorView):
     def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.ModelSerializer(selectors.get_model(model_id)).data)
 
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
+        services.delete_model(actor=self.actor, model=selectors.get_model(model_id), now=self.now)
+        return Response(status=204)
+
 
 class VersionsView(OperatorView):
     @extend_schema(responses=serializers.VersionSerializer(many=True))
@@ -37,11 +43,51 @@ class VersionsView(OperatorView):
     def post(self, request: Request, model_id: UUID) -> Response:
         model = selectors.get_model(model_id)
         new = parsed(serializers.NewVersionSerializer, request.data)
+        if new.pop("fetch"):
+            new = _from_hub(new) | new
         version = services.create_version(actor=self.actor, model=model, now=self.now, **new)
         return Response(serializers.VersionSerializer(version).data, status=201)
+
+
+class ModelFactsView(OperatorView):
+    """What the hub says of a repository, for a version that is to be made."""
+
+    has_own_filters = True
+
+    @extend_schema(parameters=[serializers.FactsQuerySerializer], responses=serializers.FactsSerializer)
+    def get(self, request: Request) -> Response:
+        asked = parsed(serializers.FactsQuerySerializer, request.query_params)
+        return Response(serializers.FactsSerializer(services.fetch_facts(**asked)).data)
+
+
+class AllVersionsView(OperatorView):
+    @extend_schema(operation_id="all_versions_list", responses=serializers.VersionSerializer(many=True))
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        return self.paged(selectors.list_versions(), serializers.VersionSerializer)
 
 
 class VersionView(OperatorView):
     @extend_schema(responses=serializers.VersionSerializer)
     def get(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.VersionSerializer(selectors.get_version(version_id)).data)
+
+    @extend_schema(request=serializers.VersionDescriptionSerializer, responses=serializers.VersionSerializer)
+    def patch(self, request: Request, version_id: UUID) -> Response:
+        """What an engine loads never changes: for that there is another version."""
+        version = selectors.get_version(version_id)
+        kept = {"licence": version.licence, "tags": version.tags}
+        wanted = kept | parsed(serializers.VersionDescriptionSerializer, request.data)
+        services.describe_version(actor=self.actor, version=version, now=self.now, **wanted)
+        return Response(serializers.VersionSerializer(version).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
+        services.delete_version(actor=self.actor, version=selectors.get_version(version_id), now=self.now)
+        return Response(status=204)
+
+
+def _from_hub(new: dict[str, Any]) -> dict[str, Any]:
+    """What was given wins."""
+    facts = services.fetch_facts(source=new["source"], revision=new.get("revision", ""))
+    read = {"config": facts.config, "weight_bytes": facts.weight_bytes, "licence": facts.licence, "tags": facts.tags}
+    return {name: value for name, value in read.items() if value} | {"revision": facts.commit or facts.revision}

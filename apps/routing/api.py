@@ -10,7 +10,7 @@ from apps.common.parsing import parsed
 from apps.routing import serializers
 from apps.routing.selectors.routes import get_route, list_public_models, list_routes
 from apps.routing.selectors.status import get_snapshot_status
-from apps.routing.services.routes import create_route, set_canary_weights
+from apps.routing.services.routes import create_route, delete_route, set_canary_weights
 from apps.telemetry.selectors.frames import get_overview
 from apps.tenants.access import ActorView, OperatorView
 from apps.tenants.matrix import Permission
@@ -50,6 +50,11 @@ class RouteView(OperatorView):
             now=self.now,
         )
         return Response(serializers.RouteSerializer(get_route(route.pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, route_id: UUID) -> Response:  # noqa: ARG002
+        delete_route(actor=self.actor, route=get_route(route_id), now=self.now)
+        return Response(status=204)
 
 
 class PublicModelsView(ActorView):

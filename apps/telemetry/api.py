@@ -5,17 +5,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.parsing import parsed
+from apps.deployments.selectors import get_replica
 from apps.telemetry.models import PromptChoice
 from apps.telemetry.selectors.decisions import get_decision
+from apps.telemetry.selectors.nodes import get_log, list_live_nodes
 from apps.telemetry.selectors.prompts import find_choice, get_kept_prompt
 from apps.telemetry.serializers import (
     KeepPromptsSerializer,
+    LiveNodesSerializer,
     PromptChoiceSerializer,
     PromptSerializer,
+    ReplicaLogSerializer,
     RequestDecisionSerializer,
 )
 from apps.telemetry.services.prompts import forget_prompts_of, keep_prompts, read_prompt
-from apps.tenants.access import WRITES, ActorView
+from apps.tenants.access import WRITES, ActorView, OperatorView
 from apps.tenants.matrix import Permission, may
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import get_tenant
@@ -79,3 +83,20 @@ class RecordPromptView(ActorView):
 
 def _fields_of(choice: PromptChoice) -> dict[str, object]:
     return {"days": choice.days, "since": choice.since}
+
+
+class LiveNodesView(OperatorView):
+    """What each node said last, within the last minute. Null is unknown, never zero."""
+
+    @extend_schema(responses=LiveNodesSerializer)
+    def get(self, request: Request) -> Response:  # noqa: ARG002
+        rows = list_live_nodes(now_s=self.now.timestamp())
+        return Response(LiveNodesSerializer({"results": rows}).data)
+
+
+class ReplicaLogsView(OperatorView):
+    """The last lines of its engine's log: as its node sent them last, or as they were when it failed."""
+
+    @extend_schema(responses=ReplicaLogSerializer)
+    def get(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
+        return Response(ReplicaLogSerializer(get_log(get_replica(replica_id))).data)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from workers.contracts.telemetry import GatewayReport, NodeTelemetry
 
@@ -147,3 +147,17 @@ def _sum_known(values: Sequence[float | None]) -> float | None:
 
 def _max_known(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
+
+
+def with_tails(telemetry: NodeTelemetry, previous: NodeFrame | None) -> NodeTelemetry:
+    """An engine that is well tells the end of its log when that has changed; until then it is what it was."""
+    if previous is None or not telemetry.replicas:
+        return telemetry
+    tails = {each.replica_id: each.log_tail for each in previous.telemetry.replicas if each.log_tail}
+    if not tails:
+        return telemetry
+    replicas = [
+        each if each.log_tail else structs.replace(each, log_tail=tails.get(each.replica_id, []))
+        for each in telemetry.replicas
+    ]
+    return structs.replace(telemetry, replicas=replicas)

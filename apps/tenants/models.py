@@ -124,7 +124,9 @@ class KeyKind(models.TextChoices):
 
 class APIKeyQuerySet(models.QuerySet["APIKey"]):
     def usable(self, now: datetime) -> Self:
-        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+        """A key whose owner is disabled works no more than its owner."""
+        owned = Q(owner=None) | Q(owner__is_active=True)
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=now), owned, revoked_at=None)
 
 
 class APIKey(models.Model):
@@ -163,7 +165,8 @@ class APIKey(models.Model):
         return f"{self.name} (ty-{self.prefix}…)"
 
     def is_usable(self, now: datetime) -> bool:
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+        is_in_time = self.expires_at is None or self.expires_at > now
+        return self.revoked_at is None and is_in_time and (self.owner is None or self.owner.is_active)
 
 
 class ServiceToken(models.Model):

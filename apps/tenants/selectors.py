@@ -10,7 +10,7 @@ from apps.common.credentials import PREFIX_CHARACTERS, sha256_of
 from apps.common.errors import NotAllowedError, NotFoundError
 from apps.common.rows import every_tenant
 from apps.tenants import policies
-from apps.tenants.models import APIKey, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
+from apps.tenants.models import APIKey, APIKeyQuerySet, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
 def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
@@ -103,7 +103,7 @@ def get_member(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Members
     return member
 
 
-def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> QuerySet[APIKey]:
+def list_keys(*, actor: Actor, tenant_id: UUID | None = None, search: str = "") -> APIKeyQuerySet:
     """Keys that people made, of one tenant or of all the actor's; playground keys come and go unseen.
 
     `search` is a part of a name, a prefix, or an owner's name.
@@ -123,6 +123,11 @@ def count_usable_keys(*, now: datetime) -> dict[UUID, int]:
     """By tenant; playground keys do not count."""
     keys = APIKey.objects.usable(now).filter(kind=KeyKind.NORMAL)
     return dict(keys.order_by().values_list("tenant_id").annotate(Count("pk")))
+
+
+def count_working_keys_of(user: User, *, now: datetime) -> int:
+    """What stops with the user."""
+    return APIKey.objects.usable(now).filter(owner=user, kind=KeyKind.NORMAL).count()
 
 
 def get_key(*, actor: Actor, key_id: UUID) -> APIKey:
@@ -153,6 +158,13 @@ def get_service_token(*, actor: Actor, token_id: UUID) -> ServiceToken:
 
 def list_tokens_of(*, member: Membership) -> QuerySet[ServiceToken]:
     return ServiceToken.objects.filter(owner_id=member.user_id)
+
+
+def get_token_of(*, member: Membership, token_id: UUID) -> ServiceToken:
+    token = list_tokens_of(member=member).filter(pk=token_id).first()
+    if token is None:
+        raise NotFoundError("no such service token")
+    return token
 
 
 def get_service_account(*, actor: Actor, tenant_id: UUID, membership_id: UUID) -> Membership:

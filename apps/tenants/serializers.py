@@ -152,6 +152,7 @@ class UserSerializer(serializers.ModelSerializer[User]):
 
 
 class UserChangeSerializer(serializers.Serializer[Any]):
+    email = serializers.EmailField(required=False, allow_blank=True)
     is_active = serializers.BooleanField(required=False)
     is_platform_admin = serializers.BooleanField(required=False)
     is_operator = serializers.BooleanField(required=False)

@@ -15,6 +15,10 @@ urlpatterns = [
         "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/tokens/",
         members.ServiceAccountTokensView.as_view(),
     ),
+    path(
+        "tenants/<uuid:tenant_id>/service-accounts/<uuid:membership_id>/tokens/<uuid:token_id>/",
+        members.ServiceAccountTokenView.as_view(),
+    ),
     path("users/", people.UsersView.as_view()),
     path("users/<uuid:user_id>/", people.UserView.as_view()),
     path("api-keys/", keys.APIKeysView.as_view()),

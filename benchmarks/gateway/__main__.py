@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 
 from benchmarks.gateway import processes, wire
 from benchmarks.gateway.loads import HERE, Bench, measure, measure_limits
@@ -23,7 +24,7 @@ from benchmarks.gateway.targets import TARGETS, Ground
 
 TARGET_CORE, LOAD_CORE = 0, 1
 ENGINES = 4
-START_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
 
 
 def main() -> None:
@@ -66,27 +67,28 @@ def _running(name: str, port_base: int) -> Iterator[Bench]:
         ground = Ground(port_base + 80, port_base + 81, engine_ports, Path(text))
         launch = TARGETS[name](ground)
         engine: list[str | Path] = [built(HERE / "mock_engine.c"), wire.MODEL, *map(str, engine_ports)]
-        with _process(engine, LOAD_CORE, ground.directory / "engine.log", {}) as engine_pid:
-            _wait_for(engine_ports[0], ground.directory / "engine.log")
+        with _process(engine, LOAD_CORE, ground.directory / "engine.log", {}) as engines:
+            _wait_for(engine_ports[0], engines, ground.directory / "engine.log")
             if not launch.command:
-                yield Bench(port=launch.port, pid=engine_pid, engine_port=engine_ports[0], core=LOAD_CORE)
+                yield Bench(launch.port, engines.pid, engine_ports[0], core=LOAD_CORE)
                 return
             log = ground.directory / "target.log"
-            with _process(launch.command, TARGET_CORE, log, launch.environment) as pid:
-                _wait_for(launch.port, log)
-                yield Bench(port=launch.port, pid=pid, engine_port=engine_ports[0], core=LOAD_CORE)
+            with _process(launch.command, TARGET_CORE, log, launch.environment) as target:
+                _wait_for(launch.port, target, log)
+                engine_port = engine_ports[0]
+                yield Bench(launch.port, target.pid, engine_port, core=LOAD_CORE, is_slow=launch.is_slow)
 
 
 @contextmanager
-def _process(command: list[str | Path], core: int, log: Path, environment: Mapping[str, str]) -> Iterator[int]:
+def _process(command: list[str | Path], core: int, log: Path, environment: Mapping[str, str]) -> Iterator[Popen[bytes]]:
     process = processes.start(command, core=core, log=log, environment=environment)
     try:
-        yield process.pid
+        yield process
     finally:
         processes.stop(process)
 
 
-def _wait_for(port: int, log: Path) -> None:
+def _wait_for(port: int, process: Popen[bytes], log: Path) -> None:
     """Until a chat request is answered well."""
     body = wire.chat_request().partition(b"\r\n\r\n")[2]
     headers = {"Authorization": f"Bearer {wire.API_KEY}", "Content-Type": "application/json"}
@@ -96,7 +98,7 @@ def _wait_for(port: int, log: Path) -> None:
         try:
             urllib.request.urlopen(request, timeout=2).close()  # noqa: S310 - loopback
         except (OSError, urllib.error.HTTPError):
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or process.poll() is not None:
                 raise TimeoutError(f"it did not come up; its log ends: {log.read_text()[-500:]}") from None
             time.sleep(0.2)
         else:

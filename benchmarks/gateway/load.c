@@ -1,7 +1,8 @@
 // A closed loop of chat requests over keep-alive connections, in one thread. Prints one JSON object.
-//   load PORT MODEL KEY CONNECTIONS SECONDS REQUESTS TOKENS STREAM RAMP_MS
+//   load PORT MODEL KEY CONNECTIONS SECONDS REQUESTS TOKENS STREAM RAMP_MS IDENTITIES
 // Each connection asks again when its answer is whole: for SECONDS, or until REQUESTS are asked if that is not 0.
-// RAMP_MS spreads the first requests. Of a stream every event must come, in order, then its usage and [DONE].
+// RAMP_MS spreads the first requests. With IDENTITIES each request in turn has a key (KEY and its number), a user and a
+// session of its own, of so many. Of a stream every event must come, in order, then its usage and [DONE].
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BODIES = 64, PROMPT_BYTES = 1024, SILENCE_S = 20, ROOM = 262144 };
+enum { PROMPT_BYTES = 1024, SILENCE_S = 20, ROOM = 262144 };
 
 typedef struct { float *values; size_t count, room; } Samples;
 
@@ -30,12 +31,12 @@ typedef struct {
   char *in;
 } Connection;
 
-static int port, connections, tokens, is_stream, poller;
+static int port, connections, tokens, is_stream, poller, bodies = 64;
 static double seconds;
 static long requests_max, asked, answered, failed, events_total;
 static uint64_t deadline;
-static char *requests[BODIES], first_failure[300];
-static size_t request_lengths[BODIES];
+static char **requests, first_failure[300];
+static size_t *request_lengths;
 static Samples latencies, first_tokens;
 
 static uint64_t read_clock(void) {
@@ -59,14 +60,23 @@ static void print_samples(const char *name, Samples *samples) {
   if (n) printf(",\"%s_p50_us\":%.1f,\"%s_p99_us\":%.1f,\"%s_max_us\":%.1f", name, samples->values[n / 2], name, samples->values[n * 99 / 100], name, samples->values[n - 1]);
 }
 
-static void write_requests(const char *model, const char *key) {
-  for (int i = 0; i < BODIES; i++) {
+static void write_requests(const char *model, const char *key, int identities) {
+  if (identities) bodies = identities;
+  requests = calloc(bodies, sizeof *requests);
+  request_lengths = calloc(bodies, sizeof *request_lengths);
+  for (int i = 0; i < bodies; i++) {
+    char names[128] = "", number[16] = "", session[64] = "";
+    if (identities) {
+      sprintf(names, ",\"user\":\"user-%d\",\"prompt_cache_key\":\"chat-%d\"", i, i);
+      sprintf(session, "X-Session-Id: session-%d\r\n", i);
+      sprintf(number, "%d", i);
+    }
     char prompt[PROMPT_BYTES + 64], body[PROMPT_BYTES + 512], *request = malloc(PROMPT_BYTES + 2048);
     int n = sprintf(prompt, "Conversation %d:", i);
     while (n < PROMPT_BYTES) n += sprintf(prompt + n, " %c%d", 'a' + (n * 7 + i) % 26, n * (i + 3));
-    int length = sprintf(body, "{\"model\":\"%s\",\"messages\":[{\"role\":\"system\",\"content\":\"Answer in one short paragraph.\"},{\"role\":\"user\",\"content\":\"%s\"}],\"max_tokens\":%d,\"temperature\":0.7%s}",
-      model, prompt, tokens, is_stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
-    request_lengths[i] = sprintf(request, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: load\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", port, key, length, body);
+    int length = sprintf(body, "{\"model\":\"%s\",\"messages\":[{\"role\":\"system\",\"content\":\"Answer in one short paragraph.\"},{\"role\":\"user\",\"content\":\"%s\"}],\"max_tokens\":%d,\"temperature\":0.7%s%s}",
+      model, prompt, tokens, names, is_stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
+    request_lengths[i] = sprintf(request, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: load\r\nAuthorization: Bearer %s%s\r\n%sContent-Length: %d\r\n\r\n%s", port, key, number, session, length, body);
     requests[i] = request;
   }
 }
@@ -95,7 +105,7 @@ static void send_request(Connection *c) {
 static void ask(Connection *c) {
   c->is_asking = requests_max ? asked < requests_max : read_clock() < deadline;
   if (!c->is_asking) return;
-  c->request = asked++ % BODIES;
+  c->request = asked++ % bodies;
   c->sent = c->length = c->chunk_left = c->events_seen = c->is_done = c->has_usage = c->is_head_read = c->is_whole = 0;
   c->asked_at = read_clock();
   if (c->fd < 0) connect_to_target(c); else send_request(c);
@@ -193,11 +203,11 @@ static int is_any_asking(Connection *all) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 10) { fprintf(stderr, "see the head of load.c\n"); return 2; }
+  if (argc != 11) { fprintf(stderr, "see the head of load.c\n"); return 2; }
   signal(SIGPIPE, SIG_IGN);
   port = atoi(argv[1]); connections = atoi(argv[4]); seconds = atof(argv[5]); requests_max = atol(argv[6]);
   tokens = atoi(argv[7]); is_stream = atoi(argv[8]);
-  write_requests(argv[2], argv[3]);
+  write_requests(argv[2], argv[3], atoi(argv[10]));
   poller = epoll_create1(0);
   Connection *all = calloc(connections, sizeof *all);
   uint64_t began_at = read_clock(), last_event_at = began_at, ramp_ns = atol(argv[9]) * 1000000ull;

@@ -13,12 +13,15 @@ from benchmarks.gateway.peers import built
 from benchmarks.gateway.processes import cpu_s, peak_rss_mb, rss_mb, settle_on
 
 HERE = Path(__file__).parent
-LOAD_TIMEOUT_S = 90
+LOAD_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
 class Load:
-    """Seconds of load, or that many requests; events `interval_ms` apart, all at once if that is 0."""
+    """Seconds of load, or that many requests; events `interval_ms` apart, all at once if that is 0.
+
+    With `identities` each request has a key, a user and a session of its own, of so many.
+    """
 
     connections: int
     seconds: float = 0.0
@@ -28,6 +31,7 @@ class Load:
     ramp_ms: int = 0
     interval_ms: float = 0.0
     lockstep: bool = False
+    identities: int = 0
 
 
 LOADS = {
@@ -36,6 +40,11 @@ LOADS = {
     "burst": Load(connections=16, seconds=2.5, is_stream=True),
     "paced": Load(connections=32, requests=64, is_stream=True, interval_ms=20, ramp_ms=20),
     "lockstep": Load(connections=512, requests=512, is_stream=True, interval_ms=20, lockstep=True),
+}
+# What a slow target gets instead, so that each load ends.
+SLOW_LOADS = {
+    "burst": Load(connections=4, seconds=2.5, is_stream=True),
+    "lockstep": Load(connections=32, requests=32, is_stream=True, interval_ms=20, lockstep=True),
 }
 WARM_UP = (Load(connections=16, seconds=0.7), Load(connections=8, seconds=0.5, is_stream=True))
 
@@ -58,13 +67,17 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Bench:
-    """The load generator on its core, aimed at one port; `pid` is the process whose CPU time counts."""
+    """The load generator on its core, aimed at one port; `pid` is the process whose CPU time counts.
 
-    def __init__(self, *, port: int, pid: int, engine_port: int, core: int) -> None:
+    `is_slow`: it gets fewer streams at once.
+    """
+
+    def __init__(self, port: int, pid: int, engine_port: int, *, core: int, is_slow: bool = False) -> None:
         self._port = port
         self.pid = pid
         self._engine_port = engine_port
         self._core = core
+        self.is_slow = is_slow
 
     def run(self, load: Load) -> Figures:
         self._set_pace(load)
@@ -78,7 +91,8 @@ class Bench:
         urllib.request.urlopen(url, timeout=5).close()
 
     def _generate(self, load: Load) -> Figures:
-        numbers = (load.connections, load.seconds, load.requests, load.tokens, int(load.is_stream), load.ramp_ms)
+        amounts = (load.connections, load.seconds, load.requests, load.tokens)
+        numbers = (*amounts, int(load.is_stream), load.ramp_ms, load.identities)
         command: list[str | Path] = [
             built(HERE / "load.c"),
             str(self._port),
@@ -98,14 +112,15 @@ class Bench:
 
 def measure(bench: Bench) -> dict[str, dict[str, object]]:
     """All of `LOADS` after a warm-up, and the peak of memory."""
+    loads = LOADS | SLOW_LOADS if bench.is_slow else LOADS
     for load in WARM_UP:
         bench.run(load)
-    found = {name: bench.run(load) for name, load in LOADS.items()}
+    found = {name: bench.run(load) for name, load in loads.items()}
     return {name: asdict(figures) for name, figures in found.items()} | {"memory": {"peak_mb": peak_rss_mb(bench.pid)}}
 
 
 def measure_limits(bench: Bench, *, requests: int) -> dict[str, dict[str, object]]:
-    """Many slow streams, many connections at once, and memory over many requests."""
+    """Many slow streams, many connections at once, and memory over many requests of many keys, users and sessions."""
     bench.run(WARM_UP[0])
     streams = bench.run(SLOW_STREAMS)
     after_streams_mb = peak_rss_mb(bench.pid)
@@ -120,6 +135,6 @@ def measure_limits(bench: Bench, *, requests: int) -> dict[str, dict[str, object
 def _memory_over(bench: Bench, requests: int) -> list[float]:
     found: list[float] = []
     for _ in range(5):
-        bench.run(Load(connections=32, requests=requests // 5))
+        bench.run(Load(connections=32, requests=requests // 5, identities=wire.IDENTITIES))
         found.append(round(rss_mb(bench.pid), 1))
     return found

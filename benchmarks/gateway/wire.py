@@ -5,6 +5,8 @@ import json
 MODEL = "bench-model"
 API_KEY = "ty-bench-0123456789abcdef0123456789abcdef"
 PROMPT_BYTES = 1024
+# Each with a key of its own: API_KEY with its number behind it.
+IDENTITIES = 50_000
 
 
 def chat_request(*, is_stream: bool = False) -> bytes:

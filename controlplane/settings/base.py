@@ -25,12 +25,16 @@ API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 1200,
 API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
 API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
 
+HUB_URL = env.http_url("TOKENYARD_HUB_URL", "https://huggingface.co")  # or a mirror of it
+HUB_TOKEN = env.text("TOKENYARD_HUB_TOKEN", "")
+
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 # Without a mail host letters are kept as files, so that a link in one is not lost.
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend" if EMAIL_HOST else "apps.common.mail.PrivateFiles"
 EMAIL_FILE_PATH = VAR / "mail"
 EMAIL_TIMEOUT = 10
+LETTERS_AT_ONCE = False
 EMAIL_PORT = env.port("TOKENYARD_SMTP_PORT", 25)
 EMAIL_HOST_USER = env.text("TOKENYARD_SMTP_USER", "")
 EMAIL_HOST_PASSWORD = env.text("TOKENYARD_SMTP_PASSWORD", "")
@@ -71,6 +75,7 @@ INSTALLED_APPS = [
     "apps.limits",
     "apps.telemetry",
     "apps.routing",
+    "apps.declarations",
     "apps.console",
 ]
 
@@ -242,6 +247,17 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
+REST_DESCRIPTION = """
+Of every address:
+- Errors are `application/problem+json`.
+- `?dry_run=1` on a write says what it would do, and does not do it.
+- A thing has an `ETag`. A write with `If-Match` is refused (412) when what people set of it has changed since;
+  `If-None-Match` answers 304.
+- The same write with the same `Idempotency-Key` within 24 hours is done once.
+- `?watch=1` on a list of things with an id streams `text/event-stream`: ADDED, MODIFIED, DELETED, from the
+  `Resource-Version` of a list (`&resource_version=`) or the id of an event (`Last-Event-ID`) on.
+- 429 says in `Retry-After` when to come back.
+"""
 SPECTACULAR_SETTINGS = {
     "TITLE": "Tokenyard",
     "VERSION": "1",
@@ -251,9 +267,11 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,  # what a change must name, it must name by PATCH, too
+    "DESCRIPTION": REST_DESCRIPTION,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "controlplane.openapi.document_problems",
+        "controlplane.openapi.document_conventions",
     ],
     "ENUM_NAME_OVERRIDES": {
         "LimitKindEnum": "apps.limits.models.Kind",

@@ -13,5 +13,6 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = True
 STORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 CELERY_TASK_ALWAYS_EAGER = False
+LETTERS_AT_ONCE = True
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # threads leave no connection behind for the next test
 API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 0, low=0, high=1_000_000)

@@ -31,6 +31,7 @@ def main(name: str) -> int:
             fcntl.flock(held, fcntl.LOCK_EX)  # a second `make` waits here
             make_environment()
             install(name, lock)
+            link_command()
     except BootstrapError as error:
         print(f"✗ {error}", file=sys.stderr)
         return 1
@@ -60,6 +61,15 @@ def install(name: str, lock: Path) -> None:
     _install_lock(lock, total)
     stamp.write_text(digest)
     print(f"Installed in {time.monotonic() - began:.0f} s.", flush=True)
+
+
+def link_command() -> None:
+    """`.venv/bin/tokenyard`, from any directory."""
+    command = VENV / "bin" / "tokenyard"
+    text = f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{INTERPRETER}" -m cli "$@"\n'
+    if not command.exists() or command.read_text() != text:
+        command.write_text(text)
+        command.chmod(0o755)
 
 
 def _is_usable() -> bool:

@@ -5,7 +5,10 @@
   const TOAST_MS = 6000;
   const GO_WAIT_MS = 1200;
 
+  // What is on the screen already is not said again: a page that asks every few seconds fails every few seconds.
   function toast(text, state = "ok") {
+    const isShown = [...document.querySelectorAll("#toasts .toast-note")].some((each) => each.innerText.trim() === text);
+    if (isShown) return;
     const note = document.createElement("div");
     note.className = "toast-note";
     const dot = document.createElement("span");

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import ConsoleMessage, Page
 
 from tests.support.stack import ROOT, make_stack
 
@@ -56,3 +57,19 @@ def screenshots() -> Path:
     directory = ROOT / "test-artifacts" / "screenshots"
     directory.mkdir(parents=True, exist_ok=True)
     return directory
+
+
+@pytest.fixture
+def complaints(page: Page) -> list[str]:
+    """What the browser complained about: broken scripts, refused inline code, failed loads.
+
+    A key that is younger than its snapshot is refused once or twice; the playground tries again, the browser notes it.
+    """
+    heard: list[str] = []
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    page.on("console", lambda message: heard.append(message.text) if _is_bad(message) else None)
+    return heard
+
+
+def _is_bad(message: ConsoleMessage) -> bool:
+    return message.type == "error" and "401 (Unauthorized)" not in message.text

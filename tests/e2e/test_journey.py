@@ -3,7 +3,9 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
+
+from tests.support.browsing import sign_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -14,29 +16,6 @@ PROMPT = "Say hello in five words."
 @pytest.fixture
 def operator(demo):
     return next(login for login in demo["logins"] if login["role"] == "operator")
-
-
-@pytest.fixture
-def complaints(page: Page):
-    """What the browser complained about: broken scripts, refused inline code, failed loads.
-
-    A key that is younger than its snapshot is refused once or twice; the playground tries again, the browser notes it.
-    """
-    heard = []
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    page.on("console", lambda message: heard.append(message.text) if is_bad(message) else None)
-    return heard
-
-
-def is_bad(message):
-    return message.type == "error" and "401 (Unauthorized)" not in message.text
-
-
-def sign_in(page: Page, login):
-    page.goto("/")
-    page.get_by_label("User name or email").fill(login["username"])
-    page.get_by_label("Password").fill(login["password"])
-    page.get_by_role("button", name="Sign in").click()
 
 
 def test_sign_in_create_tenant_and_key_chat_in_the_playground_see_the_cost(

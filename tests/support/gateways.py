@@ -17,8 +17,9 @@ from workers.contracts.example import build_snapshot
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
+from workers.gateway.configuration import GatewayConfig
 from workers.gateway.files import SnapshotFile
-from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.service import GatewayService
 
 KEYS = {"gold": "ty-test-gold", "standard": "ty-test-standard", "batch": "ty-test-batch"}
 

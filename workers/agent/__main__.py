@@ -44,10 +44,7 @@ def _start_nudges(settings: AgentSettings, agent: Agent, loop: asyncio.AbstractE
     def reconcile_now() -> None:
         loop.call_soon_threadsafe(agent.nudge)
 
-    def restart_replica(replica_id: str) -> None:
-        loop.call_soon_threadsafe(agent.restart_replica, replica_id)
-
-    nudges = Nudges(settings.broker_url, settings.node_id, reconcile_now, restart_replica)
+    nudges = Nudges(settings.broker_url, settings.node_id, reconcile_now)
     nudges.start()
     return nudges
 

@@ -10,16 +10,17 @@ from typing import Any
 
 from msgspec import structs
 
-from workers.agent import lease, reconcile
+from workers.agent import lease
 from workers.agent.accelerators import Accelerators
+from workers.agent.care import EngineCare
+from workers.agent.fetches import Fetches
+from workers.agent.gateway_keeper import GatewayKeeper
 from workers.agent.lease import Sightings
 from workers.agent.link import Link
 from workers.agent.machine import open_gpus
-from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers
+from workers.agent.memory import Timers
 from workers.agent.node_files import NodeFiles, RefusedError
-from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.peers import any_answers
-from workers.agent.probes import probe
 from workers.agent.processes import EngineProcesses, boot_clock
 from workers.agent.prompt_shipper import PromptShipper
 from workers.agent.settings import AgentSettings
@@ -29,14 +30,9 @@ from workers.agent.weights import hub_directory
 from workers.contracts import layout
 from workers.contracts.ids import uuid7
 from workers.contracts.link import DesiredPush, Hello, PromptAck, SnapshotPush, Telemetry, UsageAck, Welcome
-from workers.contracts.telemetry import ReplicaReport
-from workers.engines.interface import EngineAdapter, SpecRefusedError
-from workers.engines.registry import get_adapter
+from workers.engines.interface import EngineAdapter
 
 log = logging.getLogger(__name__)
-
-_STOP_POLL_S = 0.1
-_STOP_GRACE_S = 3.0
 
 
 class Agent:
@@ -75,15 +71,34 @@ class Agent:
         )
         self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
         self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
-        self._memories: dict[str, ReplicaMemory] = {}
-        self._reports: list[ReplicaReport] = []
-        self._probing: dict[str, asyncio.Task[None]] = {}
-        self._load_times = LoadTimes()
         self._nudge = asyncio.Event()
+        self._gateway = self._make_gateway_keeper(environ)
+        self._care = EngineCare(
+            self._files,
+            self._processes,
+            self._accelerators,
+            adapters,
+            fetches=Fetches(self._hub, environ, self._timers.refusal_retry_s),
+            timers=self._timers,
+            nudge=self.nudge,
+        )
+
+    def _make_gateway_keeper(self, environ: Mapping[str, str]) -> GatewayKeeper | None:
+        place = self._settings.gateway
+        if place is None:
+            return None
+        return GatewayKeeper(
+            self._settings.node_directory,
+            self._settings.node_id,
+            place,
+            environ,
+            has_reported=lambda: self._files.read_gateway_report(time.time()) is not None,
+        )
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then engines serve on, unless the settings say otherwise."""
         loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
+        loops += [self._keep_gateway_for_ever(self._gateway)] if self._gateway else []
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]
         tasks.append(asyncio.create_task(self._shipper.run(self._gateway_boot_id)))
         tasks.append(asyncio.create_task(self._prompt_shipper.run()))
@@ -93,19 +108,16 @@ class Agent:
             for task in done - {stop}:
                 task.result()
         finally:
-            await _cancel([*tasks, stop, *self._probing.values()])
+            await _cancel([*tasks, stop])
+            await self._care.close()
             if self._settings.stops_engines:
-                await self._stop_engines()
+                await self._care.stop_all()
+                if self._gateway:
+                    await self._gateway.stop()
             self._accelerators.close()
 
     def nudge(self) -> None:
         self._nudge.set()
-
-    def restart_replica(self, replica_id: str) -> None:
-        memory = self._memories.get(replica_id)
-        if memory:
-            self._memories[replica_id] = reconcile.remember_restart(memory)
-            self.nudge()
 
     # reconcile
 
@@ -121,77 +133,7 @@ class Agent:
                     await self._nudge.wait()
 
     def _turn(self) -> None:
-        processes = self._processes.observe()
-        now = boot_clock()
-        is_cut_off = lease.is_cut_off(self._files.desired, self._seen, now)
-        turn = reconcile.turn(
-            self._files.desired,
-            processes,
-            self._memories,
-            self._timers,
-            now,
-            free_bytes=self._accelerators.free_bytes(),
-            is_cut_off=is_cut_off,
-        )
-        self._memories, self._reports = turn.memories, self._with_memory(turn.reports)
-        self._offer(turn.reports, processes, now)
-        for action in turn.actions:
-            self._carry_out(action, processes)
-
-    def _offer(self, reports: list[ReplicaReport], processes: Mapping[str, ProcessView], now: float) -> None:
-        tells_usage = self._reports_continuous_usage
-        coming = coming_endpoints(reports, processes, tells_usage, self._load_times, now=now, unix_time=time.time())
-        self._files.offer(offered_endpoints(reports, processes, tells_usage), coming)
-
-    def _with_memory(self, reports: list[ReplicaReport]) -> list[ReplicaReport]:
-        used = self._accelerators.used_by_session()
-        return [structs.replace(each, memory_bytes=used.get(each.pid)) if each.pid else each for each in reports]
-
-    def _carry_out(self, action: Action, processes: Mapping[str, ProcessView]) -> None:
-        replica_id = action.spec.replica_id
-        match action.kind:
-            case ActionKind.START:
-                self._start(action)
-            case ActionKind.STOP:
-                self._processes.stop(replica_id)
-            case ActionKind.KILL:
-                self._processes.kill(replica_id)
-            case ActionKind.FORGET:
-                self._processes.forget(replica_id)
-                self.nudge()
-            case ActionKind.PROBE if replica_id not in self._probing:
-                task = asyncio.create_task(self._probe(processes[replica_id], with_trial=action.with_trial))
-                self._probing[replica_id] = task
-
-    def _start(self, action: Action) -> None:
-        spec = action.spec
-        try:
-            self._processes.start(spec, get_adapter(self._adapters, spec.engine).plan(spec))
-        except (SpecRefusedError, OSError) as error:
-            log.warning("replica %s cannot be started: %s", spec.replica_id, error)
-            self._memories[spec.replica_id] = reconcile.remember_refusal(
-                self._memories[spec.replica_id], spec, str(error), self._timers, boot_clock()
-            )
-
-    async def _probe(self, process: ProcessView, *, with_trial: bool) -> None:
-        replica_id = process.spec.replica_id
-        try:
-            result = await probe(process, self._adapters, with_trial=with_trial)
-        finally:
-            del self._probing[replica_id]
-        if result.trial_passed:
-            self._processes.mark_passed(replica_id, process.pid)
-            if not process.has_passed:
-                self._load_times.note(process.spec, boot_clock() - process.started_at)
-        memory = self._memories.get(replica_id)
-        if memory:
-            self._memories[replica_id] = reconcile.remember_probe(memory, result, boot_clock())
-        if result.trial_passed or (result.is_healthy and not process.has_passed and not with_trial):
-            self.nudge()
-
-    def _reports_continuous_usage(self, engine: str) -> bool:
-        adapter = self._adapters.get(engine)
-        return adapter is not None and adapter.reports_continuous_usage
+        self._care.turn(is_cut_off=lease.is_cut_off(self._files.desired, self._seen, boot_clock()))
 
     # the link
 
@@ -227,7 +169,7 @@ class Agent:
     async def _tell_for_ever(self) -> None:
         while True:
             if self._link.is_up:
-                body = self._telemetry.sample(self._reports, time.time())
+                body = self._telemetry.sample(self._care.reports, time.time())
                 try:
                     await self._link.send(Telemetry(body=body))
                 except ConnectionError as error:
@@ -245,31 +187,17 @@ class Agent:
                 self._seen = structs.replace(self._seen, peer_at=boot_clock())
             await asyncio.sleep(self._timers.turn_s)
 
+    async def _keep_gateway_for_ever(self, gateway: GatewayKeeper) -> None:
+        while True:
+            try:
+                gateway.turn(boot_clock())
+            except OSError:
+                log.exception("the gateway was not looked after; the next time is in %s s", self._timers.turn_s)
+            await asyncio.sleep(self._timers.turn_s)
+
     def _gateway_boot_id(self) -> str | None:
         report = self._files.read_gateway_report(time.time())
         return report.boot_id if report else None
-
-    # the end
-
-    async def _stop_engines(self) -> None:
-        alive = self._alive()
-        for replica_id in alive:
-            self._processes.stop(replica_id)
-        await self._await_end(_STOP_GRACE_S)
-        for replica_id in self._alive():
-            self._processes.kill(replica_id)
-        await self._await_end(_STOP_GRACE_S)
-        for replica_id in self._processes.observe():
-            self._processes.forget(replica_id)
-        self._files.offer([])
-
-    async def _await_end(self, limit_s: float) -> None:
-        deadline = boot_clock() + limit_s
-        while self._alive() and boot_clock() < deadline:  # noqa: ASYNC110 - processes of the last agent give no event
-            await asyncio.sleep(_STOP_POLL_S)
-
-    def _alive(self) -> list[str]:
-        return [replica_id for replica_id, process in self._processes.observe().items() if process.is_alive]
 
     def _new_id(self) -> str:
         return uuid7(time.time(), self._random.getrandbits(74))

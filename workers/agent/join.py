@@ -9,15 +9,18 @@ import json
 import os
 import platform
 import re
+import socket
 import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from workers.agent.__main__ import main as run_agent
+from workers.agent.gateway_keeper import GatewayPlace
 from workers.contracts.layout import write_whole
 
 KEPT = "agent.json"
@@ -51,14 +54,24 @@ def join(text: str, directory: Path, *, name: str, gateway_url: str) -> Joined:
     return joined
 
 
-def environment_of(joined: Joined, directory: Path, *, gateway_url: str) -> dict[str, str]:
-    return {
+def environment_of(
+    joined: Joined, directory: Path, *, gateway_url: str, gateway: GatewayPlace | None
+) -> dict[str, str]:
+    """`gateway` is where the agent keeps one running."""
+    return _environment_of_gateway(gateway) | {
         "TOKENYARD_CONTROL_URL": f"{joined.web_url.replace('http', 'ws', 1)}/ws/agent/",
         "TOKENYARD_NODE_ID": joined.node_id,
         "TOKENYARD_AGENT_TOKEN": joined.agent_token,
         "TOKENYARD_NODE_DIR": str(directory),
         "TOKENYARD_GATEWAY_URL": gateway_url,
     }
+
+
+def _environment_of_gateway(gateway: GatewayPlace | None) -> dict[str, str]:
+    if gateway is None:
+        return {}
+    ports = {"TOKENYARD_GATEWAY_PORT": gateway.port, "TOKENYARD_GATEWAY_ADMIN_PORT": gateway.admin_port}
+    return {"TOKENYARD_AGENT_GATEWAY_HOST": gateway.host} | {name: str(port) for name, port in ports.items()}
 
 
 def _exchange(web_url: str, body: dict[str, str]) -> dict[str, str]:
@@ -82,6 +95,24 @@ def _detail_of(body: bytes) -> str:
         return body[:200].decode(errors="replace")
 
 
+def _own_address(web_url: str) -> str:
+    """By which the control plane's network knows this machine: that of the way there. Nothing is sent."""
+    parts = urlsplit(web_url)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        way.connect((parts.hostname or "127.0.0.1", parts.port or 80))
+        return str(way.getsockname()[0])
+
+
+def _gateway_place(chosen: argparse.Namespace) -> GatewayPlace | None:
+    if chosen.no_gateway:
+        return None
+    try:
+        host = chosen.gateway_host or _own_address(chosen.join.partition("@")[2])
+    except OSError as error:
+        raise JoinError(f"this machine's address is not to be had, so --gateway-host is needed: {error}") from error
+    return GatewayPlace(host=host, port=chosen.gateway_port, admin_port=chosen.gateway_port + 1)
+
+
 def _name_of_machine() -> str:
     return re.sub(r"[^a-z0-9-]+", "-", platform.node().lower()).strip("-")[:63] or "node"
 
@@ -92,14 +123,21 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, required=True, help="where the node keeps what it must know")
     parser.add_argument("--name", default=_name_of_machine(), help="the node's name in the fleet")
     parser.add_argument("--gateway-url", default="", help="where clients and other nodes reach this node's gateway")
+    parser.add_argument(
+        "--gateway-host", default="", help="where the gateway listens (default: this machine's address)"
+    )
+    parser.add_argument("--gateway-port", type=int, default=8080, help="the next port is for its metrics")
+    parser.add_argument("--no-gateway", action="store_true", help="somebody else runs it")
     chosen = parser.parse_args()
     directory = chosen.directory.absolute()
     try:
-        joined = join(chosen.join, directory, name=chosen.name, gateway_url=chosen.gateway_url)
+        gateway = _gateway_place(chosen)
+        gateway_url = chosen.gateway_url or (f"http://{gateway.host}:{gateway.port}" if gateway else "")
+        joined = join(chosen.join, directory, name=chosen.name, gateway_url=gateway_url)
     except JoinError as error:
         print(error, file=sys.stderr)  # noqa: T201 - for the person who typed it
         return 2
-    os.environ.update(environment_of(joined, directory, gateway_url=chosen.gateway_url))
+    os.environ.update(environment_of(joined, directory, gateway_url=gateway_url, gateway=gateway))
     return run_agent()
 
 

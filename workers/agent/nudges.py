@@ -1,11 +1,9 @@
-"""Celery worker on the queue `node.<id>`. Its tasks are nudges: they say "look now", and the reconcile loop looks.
+"""Celery worker on the queue `node.<id>`. Its one task is a nudge: it says "look now", and the reconcile loop looks.
 
-    agent.reconcile_now                the desired state may have changed
-    agent.restart_replica(replica_id)  replace this replica's process by a fresh one
-
-Losing one costs at most the second until the loop looks anyway (a restart has to be asked for again). So tasks are
-acknowledged early and have no results; and the worker runs in a thread of its own, made anew when it fails: without a
-broker there are no nudges, and that is all.
+Losing one costs at most the second until the loop looks anyway, and what is wanted stands in the desired state, with
+its fence and generation: late, doubled or out of order, a nudge does no harm. So tasks are acknowledged early and have
+no results; and the worker runs in a thread of its own, made anew when it fails: without a broker there are no nudges,
+and that is all.
 """
 
 import logging
@@ -19,7 +17,6 @@ from kombu import Queue
 log = logging.getLogger(__name__)
 
 RECONCILE_NOW = "agent.reconcile_now"
-RESTART_REPLICA = "agent.restart_replica"
 
 _REVIVAL_WAIT_S = 5.0
 _THREADS = 2
@@ -28,19 +25,12 @@ _HOST = "127.0.0.1"
 
 
 class Nudges:
-    """`reconcile_now` and `restart_replica` are called in a thread of Celery's."""
+    """`reconcile_now` is called in a thread of Celery's."""
 
-    def __init__(
-        self,
-        broker_url: str,
-        node_id: str,
-        reconcile_now: Callable[[], None],
-        restart_replica: Callable[[str], None],
-    ) -> None:
+    def __init__(self, broker_url: str, node_id: str, reconcile_now: Callable[[], None]) -> None:
         self._hostname = f"node.{node_id}@{_HOST}"
         self._app = build_app(broker_url, node_id)
         self._app.task(name=RECONCILE_NOW)(reconcile_now)
-        self._app.task(name=RESTART_REPLICA)(restart_replica)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nudges", daemon=True)
 

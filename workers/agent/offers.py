@@ -11,8 +11,8 @@ from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import Endpoint, EngineShape
 from workers.contracts.telemetry import ReplicaReport
 
-_OFFERED = {"ready", "draining"}
-_COMING = {"starting", "warming"}
+_OFFERED = {"ready", "degraded", "draining"}
+_COMING = {"starting", "warming", "sleeping", "placed"}
 # What loads longer than expected is never due before that: the gateway hears of each change within a second.
 _LEAST_LEFT_S = 5.0
 _MAX_SPECS = 256
@@ -40,13 +40,17 @@ def offered_endpoints(
     processes: Mapping[str, ProcessView],
     reports_continuous_usage: Callable[[str], bool],
 ) -> list[Endpoint]:
-    """Those that have answered a real request and live; a draining one is listed as such, so that it gets no more."""
+    """Those that have answered a real request and live.
+
+    One that drains, or is not well, is listed as draining: it gets no more, and what it has goes on.
+    """
     return [
         _endpoint_of(process, report, reports_continuous_usage)
         for report in reports
         if (process := processes.get(report.replica_id))
         and process.is_alive
         and process.has_passed
+        and not process.is_asleep
         and report.state in _OFFERED
     ]
 
@@ -60,19 +64,24 @@ def coming_endpoints(
     now: float,
     unix_time: float,
 ) -> list[Endpoint]:
-    """Those that load; when they may be ready is known once one of their kind has loaded here.
+    """Those that load or sleep; when one may be ready is known once one of its kind has loaded here.
 
     `now` is of the clock of `ProcessView.started_at`.
     """
     endpoints = []
     for report in reports:
         process = processes.get(report.replica_id)
-        if process and process.is_alive and not process.has_passed and report.state in _COMING:
+        if process and process.is_alive and _is_coming(process, report):
             endpoint = _endpoint_of(process, report, reports_continuous_usage)
-            left_s = _left_s(process, load_times, now)
+            left_s = None if process.is_asleep else _left_s(process, load_times, now)
             ready_at = None if left_s is None else float(ceil(unix_time + left_s))
-            endpoints.append(structs.replace(endpoint, warmth="loading", ready_at=ready_at))
+            is_lying = report.state in ("sleeping", "placed")
+            endpoints.append(structs.replace(endpoint, warmth="asleep" if is_lying else "loading", ready_at=ready_at))
     return endpoints
+
+
+def _is_coming(process: ProcessView, report: ReplicaReport) -> bool:
+    return (process.is_asleep or not process.has_passed) and report.state in _COMING
 
 
 def _left_s(process: ProcessView, load_times: LoadTimes, now: float) -> float | None:
@@ -90,7 +99,7 @@ def _endpoint_of(
         engine=process.spec.engine,
         max_running_requests=process.max_running_requests,
         reports_continuous_usage=reports_continuous_usage(process.spec.engine),
-        is_draining=report.state == "draining",
+        is_draining=report.state != "ready",
         shape=_shape_of(process, report),
     )
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Struct, structs
@@ -41,6 +41,11 @@ class _Record(Struct, frozen=True, kw_only=True):
     max_running_requests: int
     shape: EngineShape = EngineShape()
     has_passed: bool = False
+    stall_s: float = 0.0
+    can_sleep: bool = False
+    is_asleep: bool = False
+    draining_since: float | None = None
+    stopping_since: float | None = None
 
     @property
     def identity(self) -> ProcessIdentity:
@@ -93,6 +98,8 @@ class EngineProcesses:
             stop_grace_s=plan.stop_grace_s,
             max_running_requests=plan.max_running_requests,
             shape=plan.shape,
+            stall_s=plan.stall_s,
+            can_sleep=plan.can_sleep,
         )
         self._write(record)
         log.info("started %s for replica %s as process %d", spec.engine, spec.replica_id, pid)
@@ -117,9 +124,20 @@ class EngineProcesses:
             self._path(replica_id).unlink(missing_ok=True)
 
     def mark_passed(self, replica_id: str, pid: int) -> None:
+        self._note(replica_id, pid, has_passed=True, is_asleep=False)
+
+    def mark_asleep(self, replica_id: str, pid: int) -> None:
+        """Before it is put to sleep: whoever comes after must not offer it."""
+        self._note(replica_id, pid, is_asleep=True)
+
+    def mark_leaving(self, replica_id: str, pid: int, since: tuple[float | None, float | None]) -> None:
+        """Since when it drains and stops, for an agent that comes after this one."""
+        self._note(replica_id, pid, draining_since=since[0], stopping_since=since[1])
+
+    def _note(self, replica_id: str, pid: int, **facts: Any) -> None:
         record = self._find(replica_id)
-        if record and record.pid == pid and not record.has_passed:
-            self._write(structs.replace(record, has_passed=True))
+        if record and record.pid == pid and any(getattr(record, name) != value for name, value in facts.items()):
+            self._write(structs.replace(record, **facts))
 
     def log_tail(self, replica_id: str, lines: int) -> list[str]:
         with suppress(OSError), self._log_path(replica_id).open("rb") as file:
@@ -140,6 +158,11 @@ class EngineProcesses:
             stop_grace_s=record.stop_grace_s,
             max_running_requests=record.max_running_requests,
             shape=record.shape,
+            stall_s=record.stall_s,
+            can_sleep=record.can_sleep,
+            is_asleep=record.is_asleep,
+            draining_since=record.draining_since,
+            stopping_since=record.stopping_since,
         )
 
     def _end_strays(self, marker: str) -> None:

@@ -2,11 +2,13 @@
 
 `turn` looks at each replica that is wanted or runs:
 
-    runs not, wanted              START, unless it crashed or was refused a moment ago, crashed too often, or must wait
-                                  for its turn (starts.py)
+    runs not, wanted              FETCH what is not on the disk; START, unless it crashed or was refused a moment ago,
+                                  crashed too often, or must wait for its turn (starts.py)
     has ended                     FORGET; if it was wanted, that was a crash, and the next start waits longer
-    runs, wanted as it is         PROBE; KILL when it does not start in time, is unhealthy too long, or is stuck
-    runs, but should not (gone from the desired state, draining, replaced by another spec, restart asked for)
+    runs, wanted as it is         PROBE, and TRY a real request; KILL when it does not start in time, or hangs
+                                  (liveness.py)
+    runs, wanted asleep           drain, then SLEEP; WAKE when wanted again, and ready once it has answered
+    runs, but should not (gone from the desired state, draining, replaced by another spec)
                                   drain, then STOP, and after the grace KILL
 
 Adopting the engines of an agent that died is no action: what runs is read from the node's directory each turn, whoever
@@ -17,10 +19,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from workers.agent.memory import Action, ActionKind, ProbeResult, ProcessView, ReplicaMemory, Timers
+from workers.agent.leaving import Step, killed, leave
+from workers.agent.liveness import judge, remember_gateway
+from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.sleeping import FIRST_TRIAL_S, look_at_sleeper
 from workers.agent.starts import held_back
 from workers.contracts.desired import DesiredState, ReplicaSpec
-from workers.contracts.telemetry import ReplicaReport
+from workers.contracts.telemetry import EndpointEstimate, ReplicaReport
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -29,13 +34,19 @@ class Turn(Struct, frozen=True, kw_only=True):
     reports: list[ReplicaReport]
 
 
-class _Step(Struct, frozen=True):
-    """What one replica's look came to; `state` and `detail` are for its report."""
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """`free_bytes` is by accelerator, as measured; `is_cut_off` (lease.py) ends all that runs and starts nothing.
 
-    memory: ReplicaMemory
-    state: str
-    detail: str = ""
-    actions: tuple[Action, ...] = ()
+    `weights` are of replicas whose weights are not on the disk; `gateway` is what it believes of them.
+    """
+
+    free_bytes: Mapping[str, int] = {}
+    is_cut_off: bool = False
+    weights: Mapping[str, WeightsView] = {}
+    gateway: Mapping[str, EndpointEstimate] = {}
+
+
+_QUIET = Surroundings()
 
 
 def turn(
@@ -45,20 +56,25 @@ def turn(
     timers: Timers,
     now: float,
     *,
-    free_bytes: Mapping[str, int] | None = None,
-    is_cut_off: bool = False,
+    around: Surroundings = _QUIET,
 ) -> Turn:
-    """`free_bytes` is by accelerator, as measured; `is_cut_off` (lease.py) ends all that runs and starts nothing."""
-    wanted = _wanted(desired, processes, is_cut_off=is_cut_off)
+    wanted = _wanted(desired, processes, is_cut_off=around.is_cut_off)
     steps = {
         replica_id: _look(
-            wanted.get(replica_id), processes.get(replica_id), memories.get(replica_id, ReplicaMemory()), timers, now
+            wanted.get(replica_id),
+            processes.get(replica_id),
+            remember_gateway(memories.get(replica_id, ReplicaMemory()), around.gateway.get(replica_id), now),
+            timers,
+            now,
+            weights=around.weights.get(replica_id),
         )
         for replica_id in sorted({*wanted, *processes})
     }
-    starts = [action.spec for step in steps.values() for action in step.actions if action.kind is ActionKind.START]
-    for replica_id, reason in held_back(starts, processes, wanted, free_bytes or {}).items():
-        steps[replica_id] = _Step(steps[replica_id].memory, "placed", reason)
+    starts = [a.spec for step in steps.values() for a in step.actions if a.kind in (ActionKind.START, ActionKind.WAKE)]
+    for replica_id, reason in held_back(starts, processes, wanted, around.free_bytes).items():
+        is_asleep = replica_id in processes and processes[replica_id].is_alive
+        memory = structs.replace(steps[replica_id].memory, waking_since=None)
+        steps[replica_id] = Step(memory, "sleeping" if is_asleep else "placed", reason)
     return Turn(
         actions=[action for step in steps.values() for action in step.actions],
         memories={replica_id: step.memory for replica_id, step in steps.items()},
@@ -75,21 +91,6 @@ def _wanted(
     return {name: structs.replace(spec, is_draining=True) for name, spec in specs.items()} if is_cut_off else specs
 
 
-def remember_probe(memory: ReplicaMemory, result: ProbeResult, now: float) -> ReplicaMemory:
-    """A result for a process that has since been replaced is dropped."""
-    if memory.pid != result.pid:
-        return memory
-    has_moved = result.trial_passed or _has_moved(memory, result)
-    return structs.replace(
-        memory,
-        is_healthy=result.is_healthy,
-        healthy_at=now if result.is_healthy else memory.healthy_at,
-        reading=result.reading,
-        progress_at=now if has_moved else memory.progress_at,
-        has_failed_trial=memory.has_failed_trial if result.trial_passed is None else not result.trial_passed,
-    )
-
-
 def remember_refusal(
     memory: ReplicaMemory, spec: ReplicaSpec, problem: str, timers: Timers, now: float
 ) -> ReplicaMemory:
@@ -99,31 +100,26 @@ def remember_refusal(
     )
 
 
-def remember_restart(memory: ReplicaMemory) -> ReplicaMemory:
-    """The process that runs now should be replaced by a fresh one; where none runs, one is started at once."""
-    fresh = structs.replace(memory, given_up_hash="", crashes_in_a_row=0, not_before=0.0)
-    return structs.replace(fresh, restart_pid=memory.pid)
-
-
-def _has_moved(memory: ReplicaMemory, result: ProbeResult) -> bool:
-    """Nothing running is no standstill; unknown is neither."""
-    if result.reading is None or not result.reading.running_requests:
-        return True
-    return result.reading != memory.reading
-
-
 def _look(
-    spec: ReplicaSpec | None, process: ProcessView | None, memory: ReplicaMemory, timers: Timers, now: float
-) -> _Step:
+    spec: ReplicaSpec | None,
+    process: ProcessView | None,
+    memory: ReplicaMemory,
+    timers: Timers,
+    now: float,
+    *,
+    weights: WeightsView | None,
+) -> Step:
     if process is None:
-        return _absent(spec, memory, now)
+        return _absent(spec, memory, weights, now)
     if memory.pid != process.pid:
         memory = _met(memory, process, now)
     if not process.is_alive:
         return _ended(spec, process, memory, timers, now)
     if spec is None or _must_leave(spec, process, memory):
-        return _leave(process, memory, timers, now)
-    return _keep(process, memory, timers, now)
+        return leave(process, memory, timers, now)
+    if spec.is_asleep or process.is_asleep:
+        return look_at_sleeper(spec, process, memory, timers, now)
+    return _keep(process, structs.replace(memory, draining_since=None), timers, now)
 
 
 def _met(memory: ReplicaMemory, process: ProcessView, now: float) -> ReplicaMemory:
@@ -132,29 +128,42 @@ def _met(memory: ReplicaMemory, process: ProcessView, now: float) -> ReplicaMemo
         pid=process.pid,
         restarts=memory.restarts,
         crashes_in_a_row=memory.crashes_in_a_row,
+        draining_since=process.draining_since,
+        stopping_since=process.stopping_since,
         is_healthy=process.has_passed,
         healthy_at=now if process.has_passed else None,
+        answered_at=now,
         progress_at=now,
+        tried_at=now,
+        longest_pause_s=memory.longest_pause_s,
     )
 
 
-def _absent(spec: ReplicaSpec | None, memory: ReplicaMemory, now: float) -> _Step:
-    if spec is None or spec.is_draining:
-        return _Step(ReplicaMemory(restarts=memory.restarts), "stopped")
+def _absent(spec: ReplicaSpec | None, memory: ReplicaMemory, weights: WeightsView | None, now: float) -> Step:
+    if spec is None or spec.is_draining or spec.is_asleep:
+        return Step(ReplicaMemory(restarts=memory.restarts), "stopped")
     if memory.given_up_hash == spec.spec_hash:
-        return _Step(memory, "failed", f"given up after {memory.crashes_in_a_row} crashes: {memory.problem}")
+        return Step(memory, "failed", f"given up after {memory.crashes_in_a_row} crashes: {memory.problem}")
     is_held_back = now < memory.not_before and memory.refused_hash in ("", spec.spec_hash)
     if is_held_back:
-        return _Step(memory, "failed", f"{memory.problem}; next try in {memory.not_before - now:.0f} s")
+        return Step(memory, "failed", f"{memory.problem}; next try in {memory.not_before - now:.0f} s")
+    if weights is not None:
+        return _fetch(spec, memory, weights)
     state = "failed" if memory.refused_hash == spec.spec_hash else "starting"
-    return _Step(memory, state, memory.problem, (Action(kind=ActionKind.START, spec=spec),))
+    return Step(memory, state, memory.problem, (Action(kind=ActionKind.START, spec=spec),))
 
 
-def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> _Step:
+def _fetch(spec: ReplicaSpec, memory: ReplicaMemory, weights: WeightsView) -> Step:
+    fetch = () if weights.is_fetching else (Action(kind=ActionKind.FETCH, spec=spec),)
+    state = "failed" if weights.problem else "fetching"
+    return Step(memory, state, weights.problem or weights.detail, fetch, weights.ratio)
+
+
+def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> Step:
     forget = (Action(kind=ActionKind.FORGET, spec=process.spec),)
     is_crash = memory.stopping_since is None and spec is not None and not spec.is_draining
     if not is_crash and not memory.problem:
-        return _Step(ReplicaMemory(restarts=memory.restarts), "stopped", "", forget)
+        return Step(ReplicaMemory(restarts=memory.restarts), "stopped", "", forget)
     problem = memory.problem or process.exit_detail or "ended by itself"
     crashes = memory.crashes_in_a_row + 1
     backoff_s = min(timers.first_backoff_s * 2 ** (crashes - 1), timers.longest_backoff_s)
@@ -165,93 +174,43 @@ def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory
         given_up_hash=process.spec.spec_hash if crashes >= timers.most_crashes else "",
         problem=problem,
     )
-    return _Step(remembered, "failed", problem, forget)
+    return Step(remembered, "failed", problem, forget)
 
 
 def _must_leave(spec: ReplicaSpec, process: ProcessView, memory: ReplicaMemory) -> bool:
     is_other = spec.spec_hash != process.spec.spec_hash
-    return spec.is_draining or is_other or memory.restart_pid == process.pid or memory.stopping_since is not None
+    return spec.is_draining or is_other or memory.stopping_since is not None
 
 
-def _leave(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> _Step:
-    if memory.stopping_since is not None:
-        return _await_end(process, memory, now)
-    since = now if memory.draining_since is None else memory.draining_since
-    memory = structs.replace(memory, draining_since=since)
-    if not _is_drained(process, memory, timers, now):
-        probe = Action(kind=ActionKind.PROBE, spec=process.spec)
-        return _Step(memory, "draining", "finishing what it has", (probe,))
-    memory = structs.replace(memory, stopping_since=now)
-    return _Step(memory, "draining", "stopping", (Action(kind=ActionKind.STOP, spec=process.spec),))
-
-
-def _is_drained(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> bool:
-    """An engine that was never offered has nothing; one that does not say is given the whole time."""
-    drained_s = now - (memory.draining_since or now)
-    is_lost = now - (memory.healthy_at or now) > timers.unhealthy_limit_s
-    if not process.has_passed or is_lost or drained_s >= timers.drain_limit_s:
-        return True
-    reading = memory.reading
-    if drained_s < timers.drain_settle_s or reading is None:
-        return False
-    return reading.running_requests == 0 and reading.waiting_requests == 0
-
-
-def _await_end(process: ProcessView, memory: ReplicaMemory, now: float) -> _Step:
-    if now - (memory.stopping_since or now) < process.stop_grace_s:
-        return _Step(memory, "draining", memory.problem or "stopping")
-    return _killed(process, memory, memory.problem, "draining")
-
-
-def _killed(process: ProcessView, memory: ReplicaMemory, problem: str, state: str) -> _Step:
-    """Again each turn until it is seen to have ended."""
-    memory = structs.replace(memory, problem=problem, is_killed=True)
-    return _Step(memory, state, problem, (Action(kind=ActionKind.KILL, spec=process.spec),))
-
-
-def _keep(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> _Step:
-    problem = _fatal_problem(process, memory, timers, now)
-    if problem or memory.is_killed:
-        return _killed(process, memory, problem or memory.problem, "failed")
-    age_s = now - process.started_at
-    if memory.crashes_in_a_row and process.has_passed and age_s >= timers.stable_after_s:
+def _keep(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> Step:
+    if memory.is_killed:
+        return killed(process, memory, memory.problem, "failed")
+    if not process.has_passed:
+        return _rise(process, memory, now)
+    verdict = judge(process, memory, timers, now)
+    if verdict.fatal:
+        return killed(process, memory, verdict.fatal, "failed")
+    if memory.crashes_in_a_row and now - process.started_at >= timers.stable_after_s:
         memory = structs.replace(memory, crashes_in_a_row=0)
-    is_stalled = _is_stalled(memory, timers, now)
-    wants_trial = memory.is_healthy and (not process.has_passed or is_stalled)
-    probe = Action(kind=ActionKind.PROBE, spec=process.spec, with_trial=wants_trial)
-    state, detail = _condition(process, memory, timers, now, is_stalled=is_stalled)
-    return _Step(memory, state, detail, (probe,))
+    actions = [Action(kind=ActionKind.PROBE, spec=process.spec)]
+    if verdict.wants_trial:
+        limit_s = max(timers.trial_s, process.stall_s)
+        actions.append(Action(kind=ActionKind.TRY, spec=process.spec, limit_s=limit_s))
+    return Step(memory, "degraded" if verdict.problem else "ready", verdict.problem, tuple(actions))
 
 
-def _fatal_problem(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> str:
-    if not process.has_passed:
-        is_late = now - process.started_at > process.start_timeout_s
-        return f"did not answer a real request within {process.start_timeout_s:.0f} s" if is_late else ""
-    unhealthy_s = now - (memory.healthy_at or now)
-    if unhealthy_s > timers.unhealthy_limit_s:
-        return f"unhealthy for {unhealthy_s:.0f} s"
-    if memory.has_failed_trial and _is_stalled(memory, timers, now):
-        return "stuck: requests run, no token comes, and a trial request failed"
-    return ""
+def _rise(process: ProcessView, memory: ReplicaMemory, now: float) -> Step:
+    if now - process.started_at > process.start_timeout_s:
+        problem = f"did not answer a real request within {process.start_timeout_s:.0f} s"
+        return killed(process, memory, problem, "failed")
+    probe = Action(kind=ActionKind.PROBE, spec=process.spec)
+    if not memory.is_healthy:
+        return Step(memory, "starting", "loading", (probe,))
+    trial = Action(kind=ActionKind.TRY, spec=process.spec, limit_s=FIRST_TRIAL_S)
+    return Step(memory, "warming", "trying a real request", (probe, trial))
 
 
-def _is_stalled(memory: ReplicaMemory, timers: Timers, now: float) -> bool:
-    return now - (memory.progress_at or now) >= timers.stall_s
-
-
-def _condition(
-    process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float, *, is_stalled: bool
-) -> tuple[str, str]:
-    if not process.has_passed:
-        return ("warming", "trying a real request") if memory.is_healthy else ("starting", "loading")
-    if is_stalled:
-        return "degraded", "no progress"
-    if not memory.is_healthy and now - (memory.healthy_at or now) >= timers.unhealthy_after_s:
-        return "degraded", "health check fails"
-    return "ready", ""
-
-
-def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: _Step) -> ReplicaReport:
+def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: Step) -> ReplicaReport:
     shown = process.spec if process else spec
     is_alive = process is not None and process.is_alive
     reading = step.memory.reading if is_alive else None
@@ -263,6 +222,7 @@ def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: _Step) 
         pid=process.pid if process and is_alive else None,
         port=shown.port if shown else None,
         restarts=step.memory.restarts,
+        progress_ratio=step.progress,
         has_given_up=bool(step.memory.given_up_hash) and step.state == "failed",
         running_requests=reading.running_requests if reading else None,
         waiting_requests=reading.waiting_requests if reading else None,

@@ -5,13 +5,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from workers.agent.gateway_keeper import GatewayPlace, read_place
+
 
 class SettingsError(ValueError):
     """The message names the variable and what it should be."""
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """`broker_url` None: no nudges. `stops_engines`: engines end with the agent, instead of serving on."""
+    """`broker_url` None: no nudges. `stops_engines`: engines end with the agent, instead of serving on.
+
+    `gateway` is where the agent keeps a gateway running, None where somebody else does.
+    """
 
     node_id: str
     token: str
@@ -19,6 +24,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     node_directory: Path
     broker_url: str | None = None
     gateway_url: str = ""
+    gateway: GatewayPlace | None = None
     stops_engines: bool = False
 
 
@@ -33,6 +39,7 @@ def read_settings(environ: Mapping[str, str]) -> AgentSettings:
         node_directory=Path(_required(environ, "TOKENYARD_NODE_DIR")).absolute(),
         broker_url=environ.get("TOKENYARD_BROKER_URL") or None,
         gateway_url=environ.get("TOKENYARD_GATEWAY_URL", ""),
+        gateway=_gateway(environ),
         stops_engines=_flag(environ, "TOKENYARD_AGENT_STOP_ENGINES"),
     )
 
@@ -42,6 +49,13 @@ def _required(environ: Mapping[str, str], name: str) -> str:
     if not value:
         raise SettingsError(f"{name} is not set")
     return value
+
+
+def _gateway(environ: Mapping[str, str]) -> GatewayPlace | None:
+    try:
+        return read_place(environ)
+    except ValueError as error:
+        raise SettingsError("TOKENYARD_GATEWAY_PORT and TOKENYARD_GATEWAY_ADMIN_PORT should be numbers") from error
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:

@@ -12,6 +12,8 @@ from workers.contracts.desired import ReplicaSpec
 
 _GIB = 1024**3
 _SHOWN_CHARACTERS = 8
+# Its CUDA context, which an engine that sleeps has on the GPU already.
+_KEPT_ASLEEP_BYTES = _GIB
 
 
 def held_back(
@@ -20,37 +22,47 @@ def held_back(
     wanted: Mapping[str, ReplicaSpec],
     free_bytes: Mapping[str, int],
 ) -> dict[str, str]:
-    """By replica, what it waits for. `free_bytes` is by accelerator; one that is not in it says nothing."""
+    """By replica, what it waits for; one that shall wake is one that starts, too.
+
+    `free_bytes` is by accelerator; one that is not in it says nothing.
+    """
     holders = _holders(processes, wanted)
     reasons: dict[str, str] = {}
     for spec in starts:
-        reason = _reason(spec, holders, free_bytes)
+        kept = _KEPT_ASLEEP_BYTES if spec.replica_id in processes else 0
+        reason = _reason(spec, holders, {key: free + kept for key, free in free_bytes.items()})
         if reason:
             reasons[spec.replica_id] = reason
         else:
-            holders |= dict.fromkeys(spec.accelerators, f"{_short(spec.replica_id)} loads there first")
+            for key in spec.accelerators:
+                holders.setdefault(key, {})[spec.replica_id] = f"{_short(spec.replica_id)} loads there first"
     return reasons
 
 
-def _holders(processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec]) -> dict[str, str]:
-    holders: dict[str, str] = {}
+def _holders(processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec]) -> dict[str, dict[str, str]]:
+    """By accelerator, who must be waited for, and why."""
+    holders: dict[str, dict[str, str]] = {}
     for replica_id, process in processes.items():
-        if process.is_alive:
-            reason = _holding(replica_id, process, wanted.get(replica_id))
-            holders |= dict.fromkeys(process.spec.accelerators, reason) if reason else {}
+        reason = _holding(replica_id, process, wanted.get(replica_id)) if process.is_alive else ""
+        for key in process.spec.accelerators if reason else []:
+            holders.setdefault(key, {})[replica_id] = reason
     return holders
 
 
 def _holding(replica_id: str, process: ProcessView, spec: ReplicaSpec | None) -> str:
     if spec is None or spec.is_draining or spec.spec_hash != process.spec.spec_hash:
         return f"{_short(replica_id)} there has not ended yet"
-    return "" if process.has_passed else f"{_short(replica_id)} loads there first"
+    if spec.is_asleep and not process.is_asleep:
+        return f"{_short(replica_id)} there is not asleep yet"
+    is_rising = not process.has_passed or process.is_asleep
+    return f"{_short(replica_id)} loads there first" if is_rising and not spec.is_asleep else ""
 
 
-def _reason(spec: ReplicaSpec, holders: Mapping[str, str], free_bytes: Mapping[str, int]) -> str:
+def _reason(spec: ReplicaSpec, holders: Mapping[str, Mapping[str, str]], free_bytes: Mapping[str, int]) -> str:
     for key in spec.accelerators:
-        if key in holders:
-            return f"waits for accelerator {key}: replica {holders[key]}"
+        others = [reason for holder, reason in holders.get(key, {}).items() if holder != spec.replica_id]
+        if others:
+            return f"waits for accelerator {key}: replica {others[0]}"
         free = free_bytes.get(key)
         if free is not None and free < spec.reserved_bytes:
             return (

@@ -25,6 +25,18 @@ def cached_weights(hub: Path) -> dict[str, int]:
     return found
 
 
+def repository_directory(hub: Path, repository: str) -> Path:
+    return hub / f"{_REPOSITORY}{repository.replace('/', '--')}"
+
+
+def has_weights(hub: Path, repository: str, revision: str) -> bool:
+    """Whole: a branch leads to a snapshot, and nothing is on its way."""
+    place = repository_directory(hub, repository)
+    ref = place / "refs" / (revision or "main")
+    snapshot = place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
+    return snapshot.is_dir() and not any(place.glob("blobs/*.incomplete"))
+
+
 def free_disk_bytes(directory: Path) -> int | None:
     """Of the disk that holds it, or will."""
     existing = next((path for path in (directory, *directory.parents) if path.is_dir()), None)

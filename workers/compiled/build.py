@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from workers.compiled.constants import fix_constants
 from workers.compiled.finder import MARKER
 from workers.compiled.selection import ROOT, build_directory, build_key, list_sources, module_name
 
@@ -54,6 +55,9 @@ def _make(directory: Path, root: Path) -> None:
             # A copy, because mypy would take up the project's own configuration, which wants the control plane.
             shutil.copytree(root / "workers", Path(workplace, "workers"), ignore=shutil.ignore_patterns("__pycache__"))
             _require_same(directory, Path(workplace))
+            for source in sources:
+                copy = Path(workplace, source)
+                copy.write_text(fix_constants(copy.read_text()))
             _run("steps", [str(directory), *map(str, sources)], Path(workplace))
         _run("trial", [str(directory), *map(module_name, sources)], root)
     except BaseException:

@@ -29,13 +29,16 @@ _LEFT_OUT = frozenset(
         "gateway.access_log",
         "gateway.admin",
         "gateway.applying",
+        "gateway.as_chat",
         "gateway.batching",
         "gateway.beliefs",
         "gateway.bodies",
         "gateway.combining",
         "gateway.command",
-        "gateway.connections",
+        "gateway.configuration",
         "gateway.continuing",
+        "gateway.continuing_named",
+        "gateway.counting",
         "gateway.dialects",
         "gateway.engines",
         "gateway.errors",
@@ -43,7 +46,9 @@ _LEFT_OUT = frozenset(
         "gateway.exposition",
         "gateway.files",
         "gateway.forms",
+        "gateway.fullness",
         "gateway.handover",
+        "gateway.leaving",
         "gateway.limits.authority",
         "gateway.limits.figures",
         "gateway.limits.link",
@@ -53,6 +58,7 @@ _LEFT_OUT = frozenset(
         "gateway.networks",
         "gateway.outcomes",
         "gateway.paths",
+        "gateway.recurring",
         "gateway.report",
         "gateway.roster",
         "gateway.service",
@@ -67,7 +73,7 @@ _LEFT_OUT = frozenset(
 )
 _TYPED_BY = ("compiled", "contracts", "gateway", "scheduling", "simulator")
 # Changes whenever what is done with the sources does, so that builds of older steps are not used.
-_REVISION = "1"
+_REVISION = "2"
 
 
 def list_sources(root: Path = ROOT) -> list[Path]:

@@ -19,7 +19,8 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`extra` goes to vLLM as it is. `kv_cache_gib` counts on the CPU, `gpu_memory_utilization` on a GPU.
 
     `cost_profile` names the row of step costs to start from, where the model's name does not tell. With `kv_events`
-    it publishes what its cache stores and drops, so that the gateway knows and need not guess.
+    it publishes what its cache stores and drops, so that the gateway knows and need not guess. With `sleep_mode` it can
+    be put to sleep on a GPU.
     """
 
     tensor_parallel_size: int = 1
@@ -30,6 +31,7 @@ class VLLMSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_num_batched_tokens: int | None = None
     cost_profile: str | None = None
     kv_events: bool = True
+    sleep_mode: bool = False
     extra: list[str] = field(default_factory=list)
 
 
@@ -45,10 +47,10 @@ class LlamaCppSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for the last two.
+    """Options of `python -m workers.engines.fake` under their own names, with `_` for `-`; but for those named below.
 
     `batching` is for the gateway, which then takes it for an engine that does not batch by itself. `kv_events` is as
-    vLLM's.
+    vLLM's. `weights_repository` is fetched before it starts, as a real engine's is.
     """
 
     time_scale: float = 1.0
@@ -60,6 +62,8 @@ class FakeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     crash_after_tokens: int | None = None
     error_rate: float | None = None
     hang: Literal[True] | None = None
+    enable_sleep_mode: Literal[True] | None = None
+    weights_repository: str | None = None
     batching: BatchShape | None = None
     kv_events: bool = True
 
@@ -78,6 +82,7 @@ _OURS = {
     "--model": "source", "--served-model-name": "served_name", "--host": "the agent", "--port": "the control plane",
     "--max-num-seqs": "max_running_requests of the deployment", "--max-model-len": "max_context_tokens",
     "--api-key": "the gateway, which alone reaches engines", "--tensor-parallel-size": "tensor_parallel_size",
+    "--enable-sleep-mode": "sleep_mode",
     "--pipeline-parallel-size": "pipeline_parallel_size", "--gpu-memory-utilization": "gpu_memory_utilization",
 }  # fmt: skip
 

@@ -45,7 +45,9 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     """`kind` is "gpu", "mig" (a slice, `profile` says of what size) or "cpu", which stands in where there is no GPU.
 
     `key` is what engines are told to use it by ("0", or a slice's UUID). GPUs of one `island` are joined by NVLink.
-    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing.
+    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing. `nvlinks` are indexes
+    of the GPUs that NVLink joins it to. Of its PCIe link the generation and lanes are what both ends can, not what a
+    link that saves power shows.
     """
 
     index: int
@@ -64,6 +66,10 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     numa: int | None = None
     driver_version: str = ""
     problem: str = ""
+    nvlinks: list[int] = field(default_factory=list)
+    pci_bus_id: str = ""
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
 
 
 class EndpointEstimate(Struct, frozen=True, kw_only=True):
@@ -74,12 +80,14 @@ class EndpointEstimate(Struct, frozen=True, kw_only=True):
     `cache_state` says how its KV events are followed, "" that there are none or that there is no choice: exact,
     connecting, partial (it had cached something before), silent, unreadable or distrusted. All but exact: the prefix
     index knows what we sent there and no more.
+    `silent_s` is how long ago a token came or a counter of it grew, None while it has nothing to do.
     """
 
     endpoint_id: str
     version_id: str
     state: str
     running: int = 0
+    silent_s: float | None = None
     cost_profile: str = ""
     prefill_tokens_per_s: float | None = None
     prefill_error: float | None = None

@@ -24,7 +24,7 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
 
     `max_running_requests` is what the engine really takes at once, never more than the spec asks for. Between SIGTERM
     and SIGKILL pass `stop_grace_s`. `memory_bytes` is a rough expectation, for people and placement. `shape` is what
-    follows from the arguments.
+    follows from the arguments. A step of it may take `stall_s`. `can_sleep`: it has vLLM's /sleep and /wake_up.
     """
 
     argv: list[str]
@@ -34,6 +34,15 @@ class LaunchPlan(Struct, frozen=True, kw_only=True):
     stop_grace_s: float
     memory_bytes: int
     shape: EngineShape = EngineShape()
+    stall_s: float = 0.0
+    can_sleep: bool = False
+
+
+class WeightsSource(Struct, frozen=True, kw_only=True):
+    """A repository of Hugging Face's hub; without a `revision` its main one."""
+
+    repository: str
+    revision: str = ""
 
 
 class TrialRequest(Struct, frozen=True, kw_only=True):
@@ -70,6 +79,9 @@ class EngineAdapter(Protocol):
     def is_available(self) -> bool: ...
 
     def plan(self, spec: ReplicaSpec) -> LaunchPlan: ...
+
+    def weights(self, spec: ReplicaSpec) -> WeightsSource | None:
+        """What must be on the disk before it starts; None when there is nothing to fetch."""
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest: ...
 

@@ -81,13 +81,18 @@ class Question:
 
     def for_engine(self, engine: Engine, body: bytes) -> bytes:
         """The whole HTTP request. `body` is the client's, or goes on from it."""
-        head = self.request.head
-        body = self._body_for(engine, body)
+        return self._message(engine, self.request.head.line_upstream, self._body_for(engine, body))
+
+    def for_engine_at(self, engine: Engine, target: bytes, body: bytes) -> bytes:
+        """The same for what the gateway asks on the client's behalf; `body` goes as it is."""
+        return self._message(engine, b"POST " + target + b" HTTP/1.1\r\n", body)
+
+    def _message(self, engine: Engine, first_line: bytes, body: bytes) -> bytes:
         return b"".join(
             [
-                head.line_upstream,
+                first_line,
                 engine.pool.host_line,
-                head.lines_upstream,
+                self.request.head.lines_upstream,
                 b"x-request-id: ",
                 self.request_id.encode(),
                 b"\r\ntraceparent: ",

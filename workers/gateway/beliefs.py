@@ -73,6 +73,7 @@ def _endpoint(engine: Engine, state: EndpointState) -> EndpointEstimate:
         version_id=state.version_id,
         state=_word_of(state),
         running=state.running,
+        silent_s=state.silent_s,
         cost_profile=engine.endpoint.shape.cost_profile,
         prefill_tokens_per_s=state.prefill_tokens_per_s,
         prefill_error=state.prefill_error if has_prefilled else None,

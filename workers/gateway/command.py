@@ -17,10 +17,11 @@ from workers.contracts import layout
 from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import Pages, start_admin
 from workers.gateway.batches.api import Limits as BatchLimits
+from workers.gateway.configuration import GatewayConfig
 from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, bind, offer, take_over
-from workers.gateway.service import GatewayConfig, GatewayService
+from workers.gateway.service import GatewayService
 from workers.gateway.tracing.assembly import config_from_environment
 
 logger = logging.getLogger(__name__)

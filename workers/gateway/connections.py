@@ -1,6 +1,7 @@
 """The connections of clients: how many there may be, and how many of one key."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,19 +11,28 @@ MAX_CONNECTIONS = 50_000
 MAX_CONNECTIONS_PER_KEY = 20_000
 
 
-class Connections(set["ClientConnection"]):
+class Connections:
     """All that are open. One belongs to the key that asked on it last."""
 
     def __init__(
         self, max_connections: int = MAX_CONNECTIONS, max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
     ) -> None:
-        super().__init__()
+        self._open: set[ClientConnection] = set()
         self._max_connections = max_connections
         self._max_per_key = max_connections_per_key
         self._of_key: Counter[str] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> "Iterator[ClientConnection]":
+        return iter(self._open)
+
+    def add(self, connection: "ClientConnection") -> None:
+        self._open.add(connection)
+
     def is_full(self) -> bool:
-        return len(self) >= self._max_connections
+        return len(self._open) >= self._max_connections
 
     def may_ask(self, connection: "ClientConnection", key_id: str) -> bool:
         """Notes whose it is from now on, unless the key has as many as it may."""
@@ -36,7 +46,7 @@ class Connections(set["ClientConnection"]):
         return True
 
     def leave(self, connection: "ClientConnection") -> None:
-        self.discard(connection)
+        self._open.discard(connection)
         self._forget_key(connection)
 
     def _forget_key(self, connection: "ClientConnection") -> None:

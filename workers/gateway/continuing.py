@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
+from workers.gateway.attempt import Asker, Attempt
 from workers.gateway.bodies import Usage
 from workers.gateway.engines import Engine
 from workers.gateway.event_stream import EVENT_END
@@ -59,6 +60,11 @@ class Continuation(Struct, eq=False):
     def generated_tokens(self) -> int:
         return self.usage.completion_tokens or 0
 
+    def begin_attempt(self, question: Question, engine: Engine, asker: Asker) -> Attempt:
+        attempt = Attempt(engine, question.for_engine(engine, self.body), asker)
+        attempt.begin()
+        return attempt
+
     def open_stream(self, question: Question, engine: Engine) -> "ContinuedStream":
         rename = (question.served_name, question.public_model) if question.is_renamed else None
         return ContinuedStream(open_filter(question, engine, rename), self)
@@ -82,7 +88,7 @@ class Continuation(Struct, eq=False):
 def continue_from(question: Question, stream: AnswerStream) -> Continuation | None:
     """None where the rest would not be what the engine would have sent."""
     text, usage = stream.text, stream.usage
-    if text is None or usage is None:
+    if text is None or usage is None or not question.path.text_mark:
         return None
     try:
         fields: dict[str, Any] = _decode_fields(question.request.body)
@@ -180,6 +186,8 @@ def _after_prefill(fields: dict[str, Any], messages: list[Raw], text: bytes) -> 
 class ContinuedStream:
     """The events of the second engine, as if the first had gone on sending. Seldom used, so each event is decoded."""
 
+    last_data = b""  # events have no numbers here
+
     def __init__(self, inner: AnswerStream, continuation: Continuation) -> None:
         self._inner = inner
         self._before = continuation
@@ -253,7 +261,15 @@ class ContinuedStream:
                 fields[name] = self._before.first[name]
         if isinstance(fields.get("usage"), dict):
             fields["usage"] = self._summed(fields["usage"])
+        if isinstance(fields.get("timings"), dict):
+            fields["timings"] |= self._timings()
         return _DATA + _encode(fields) + EVENT_END
+
+    def _timings(self) -> dict[str, int]:
+        usage = self.usage
+        uncached_tokens = (usage.prompt_tokens or 0) - usage.cached_tokens
+        generated_tokens = usage.completion_tokens or 0
+        return {"cache_n": usage.cached_tokens, "prompt_n": uncached_tokens, "predicted_n": generated_tokens}
 
     def _summed(self, shown: dict[str, Any]) -> dict[str, Any]:
         """What the second engine found in its cache is of a prompt that is not the client's."""

@@ -81,6 +81,10 @@ class Directory:
             version_id = next(filter(serves, others), version_id)
         return self.versions.get(version_id) if version_id else None
 
+    def is_split(self, public_name: str) -> bool:
+        """Whether it leads to more than one version."""
+        return self._splits[public_name].is_split
+
     def list_routes(self, grant: Grant) -> list[Route]:
         return [route for route in self.snapshot.routes if grant.models is None or route.public_name in grant.models]
 

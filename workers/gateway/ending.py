@@ -15,6 +15,7 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.bodies import with_model
 from workers.gateway.continuing import Continuation
+from workers.gateway.continuing_named import NamedContinuation
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead
 from workers.gateway.metering import outcome_of
@@ -26,7 +27,7 @@ How = Literal["finished", "failed", "withdrawn"]
 
 
 class Ending:
-    """One of its methods is called, once."""
+    """What an exchange is of, and how it ends: one of these methods is called, once."""
 
     __slots__ = ("_answer", "_monotonic", "_place", "_question", "_tally")
 
@@ -65,7 +66,9 @@ class Ending:
         has_failed = head.status >= 500 or head.turns_away  # noqa: PLR2004 - HTTP
         self._place.give_back("failed" if has_failed else "finished", self._tally.used, head.retry_after_s)
 
-    def in_the_engines_place(self, stream: AnswerStream, head: AnswerHead, continuation: Continuation) -> None:
+    def in_the_engines_place(
+        self, stream: AnswerStream, head: AnswerHead, continuation: Continuation | NamedContinuation
+    ) -> None:
         """All was generated, and only the end of the stream is missing."""
         self._settle(self._tally.of_stream(stream), "completed", head.status)
         self._answer.end(head, stream.finish_whole_events() + continuation.ending())

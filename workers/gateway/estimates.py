@@ -72,13 +72,13 @@ class Estimates:
         files: list[bytes] = []
         for part in text:
             size += len(part)
-            if _BASE64 in part:
+            if part.find(_BASE64) >= 0:
                 files += _ATTACHMENT.findall(part)
         if files:
             size -= sum(map(len, files))
-            return Prompt(round(self._line(version_id).expect(size)) + len(files) * TOKENS_PER_ATTACHMENT)
+            return Prompt(self._expect(version_id, size) + len(files) * TOKENS_PER_ATTACHMENT)
         size = size or body_bytes
-        return Prompt(round(self._line(version_id).expect(size)), size)
+        return Prompt(self._expect(version_id, size), size)
 
     def output_tokens(self, tenant_id: str, version_id: str, limit: int | None) -> float:
         length = self.lengths.get((tenant_id, version_id))
@@ -103,6 +103,9 @@ class Estimates:
                 self.lengths.popitem(last=False)
         self.lengths.move_to_end(key)
         length.learn(tokens)
+
+    def _expect(self, version_id: str, text_bytes: int) -> int:
+        return int(self._line(version_id).expect(text_bytes) + 0.5)
 
     def _line(self, version_id: str) -> Line:
         line = self.prompts.get(version_id)

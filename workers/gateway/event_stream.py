@@ -14,14 +14,16 @@ class EventStream:
 
     def feed(self, chunk: bytes) -> bytes:
         chunk = self._tail + chunk if self._tail else chunk
-        end = chunk.rfind(EVENT_END)
-        if end < 0:
+        first = chunk.find(EVENT_END)
+        if first < 0:
             self._tail = chunk
             return b""
+        if first + 2 == len(chunk):
+            self._tail = b""
+            return self._pass(chunk[:first])
+        end = chunk.rfind(EVENT_END)
         self._tail = chunk[end + 2 :]
-        if chunk.find(EVENT_END) == end:
-            return self._pass(chunk[:end])
-        return self._pass_all(chunk[: end + 2])
+        return self._pass(chunk[:first]) if first == end else self._pass_all(chunk[: end + 2])
 
     def finish(self) -> bytes:
         """What is left when the engine has ended its answer: without an end of its own it passes as it is."""

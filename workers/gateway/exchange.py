@@ -6,9 +6,7 @@ waiting ──dispatched──▶ asking ──head──▶ answering ──end
    └──────────────refused, client left, engine died──────▶ settled
 """
 
-from collections.abc import Callable
-
-from workers.contracts.settlement import NOTHING, Settlement, Used
+from workers.contracts.settlement import Settlement, Used
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.answering import ClientAnswer
@@ -17,13 +15,13 @@ from workers.gateway.asking import Question
 from workers.gateway.attempt import Attempt
 from workers.gateway.batching import Batch, Share
 from workers.gateway.continuing import Continuation, continue_from
-from workers.gateway.driver import Driver
+from workers.gateway.continuing_named import NamedContinuation, continue_named
+from workers.gateway.counting import CountedAttempt
 from workers.gateway.ending import Ending, How
 from workers.gateway.engines import Engine
 from workers.gateway.errors import GatewayError
+from workers.gateway.facilities import Facilities
 from workers.gateway.heads import AnswerHead, Headers
-from workers.gateway.journal import Journal
-from workers.gateway.metering import Meter
 from workers.gateway.place import Place
 from workers.gateway.reading import open_stream
 from workers.gateway.server import ClientConnection
@@ -32,38 +30,22 @@ from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamError
 from workers.scheduling.interface import Cancel, Reject
 
-
-class Facilities:
-    """What the exchanges of a gateway share; `exchanges` are those that have begun and not ended."""
-
-    __slots__ = ("driver", "exchanges", "journal", "meter", "monotonic")
-
-    def __init__(self, driver: Driver, meter: Meter, journal: Journal, monotonic: Callable[[], float]) -> None:
-        self.driver = driver
-        self.meter = meter
-        self.journal = journal
-        self.monotonic = monotonic
-        self.exchanges: set[Exchange] = set()
+AnyContinuation = Continuation | NamedContinuation
 
 
-class Exchange:
-    """Owns the answer to one client request; every path through it leads to its `Ending`, once."""
+class Exchange(Ending):
+    """Owns the answer to one client request; every path through it leads to one of its endings, once."""
 
     __slots__ = (
-        "_answer",
         "_attempt",
         "_awaits_first_token",
         "_client",
         "_continuation",
-        "_ending",
         "_facilities",
         "_head",
         "_pieces",
-        "_place",
-        "_question",
         "_refusals",
         "_stream",
-        "_tally",
         "last_progress_at",
     )
 
@@ -77,19 +59,21 @@ class Exchange:
     ) -> None:
         self._facilities = facilities
         self._client = client
-        self._answer = ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers)
-        self._question = question
-        self._tally = Tally(facilities.meter, facilities.journal, question, settlement)
-        self._place = Place(facilities.driver)
-        self._ending = Ending(question, self._answer, self._tally, self._place, facilities.monotonic)
-        self._attempt: Attempt | Share | None = None
+        super().__init__(
+            question,
+            ClientAnswer(client, question.request, api=question.path.api, own_headers=own_headers),
+            Tally(facilities.meter, facilities.journal, question, settlement),
+            Place(facilities.driver),
+            facilities.monotonic,
+        )
+        self._attempt: Attempt | CountedAttempt | Share | None = None
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
-        self._continuation: Continuation | None = None
+        self._continuation: AnyContinuation | None = None
         self._pieces: list[bytes] = []
         self._refusals: list[tuple[AnswerHead, bytes]] = []
         self._awaits_first_token = True
-        self.last_progress_at = facilities.monotonic()
+        self.last_progress_at = self._monotonic()
 
     def note_arrival(self) -> None:
         """For one that may have to wait before it begins."""
@@ -123,15 +107,17 @@ class Exchange:
     # -- from the scheduler's driver
 
     def dispatched(self, engine: Engine, batch: Batch | None = None) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         if self._question.alternatives and engine.endpoint.version_id != self._tally.settlement.version_id:
             self._answer.add_header(*self._question.degrade(engine.endpoint.version_id, self._tally.settlement))
         self._tally.dispatched(engine, self.last_progress_at)
         if batch is not None and self._continuation is None:
             self._attempt = batch.join(self._question, self)
             return
-        body = self._continuation.body if self._continuation is not None else self._question.request.body
-        attempt = Attempt(engine, self._question.for_engine(engine, body), self)
+        if self._continuation is not None:
+            self._attempt = self._continuation.begin_attempt(self._question, engine, self)
+            return
+        attempt = Attempt(engine, self._question.for_engine(engine, self._question.request.body), self)
         self._attempt = attempt
         attempt.begin()
 
@@ -165,7 +151,7 @@ class Exchange:
             self._attempt.pause()
 
     def client_resumed(self) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         if self._attempt is not None:
             self._attempt.resume()
 
@@ -181,7 +167,7 @@ class Exchange:
     # -- from the engine's connection
 
     def answer_began(self, head: AnswerHead) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         self._head = head
         if self._continuation is not None:
             self._continue_with(head, self._continuation)
@@ -191,7 +177,7 @@ class Exchange:
             self._stream = open_stream(self._question, self._attempt.engine)
 
     def answer_received(self, pieces: list[bytes]) -> None:
-        self.last_progress_at = self._facilities.monotonic()
+        self.last_progress_at = self._monotonic()
         stream = self._stream
         if stream is None:
             self._pieces += pieces
@@ -247,7 +233,7 @@ class Exchange:
 
     def _try_again(self, retry_after_s: float | None = None) -> None:
         """Nothing has gone out: another engine may answer in place of this one."""
-        self._tally.attempt_failed(self._used_so_far(), self._facilities.monotonic())
+        self._tally.attempt_failed(self._used_so_far(), self._monotonic())
         self._forget_attempt()
         self._stream = None
         self._place.wait_again(retry_after_s=retry_after_s)
@@ -262,13 +248,17 @@ class Exchange:
         if self._attempt is not None:
             self._attempt.abandon()
 
-    def _continuation_of(self, stream: AnswerStream) -> Continuation | None:
+    def _continuation_of(self, stream: AnswerStream) -> AnyContinuation | None:
         if not self._place.is_held or self._answer.head is None or stream.text is None:
             return None
-        return continue_from(self._question, stream)
+        return continue_from(self._question, stream) or continue_named(self._question, stream)
 
     def _engine_reported_failure(self, stream: AnswerStream) -> None:
         """In the stream itself, as vLLM does when the core of it has died; the end of the stream may come or not."""
+        if self._answer.head is None and stream.text is not None and self._place.is_held:
+            self._abandon_attempt()
+            self._try_again()
+            return
         continuation = self._continuation_of(stream)
         if continuation is not None:
             self._abandon_attempt()
@@ -276,16 +266,16 @@ class Exchange:
         elif (held := stream.release_error()) and self._head is not None:
             self._answer.send_part(self._head, held)
 
-    def _go_on(self, stream: AnswerStream, continuation: Continuation, retry_after_s: float | None = None) -> None:
+    def _go_on(self, stream: AnswerStream, continuation: AnyContinuation, retry_after_s: float | None = None) -> None:
         if continuation.is_complete and self._answer.head is not None:
             self._over().in_the_engines_place(stream, self._answer.head, continuation)
             return
         self._continuation = continuation
-        self._tally.attempt_broke_off(self._facilities.monotonic())
+        self._tally.attempt_broke_off(self._monotonic())
         self._forget_attempt()
         self._place.wait_again(continuation.generated_tokens, retry_after_s)
 
-    def _continue_with(self, head: AnswerHead, continuation: Continuation) -> None:
+    def _continue_with(self, head: AnswerHead, continuation: AnyContinuation) -> None:
         if head.is_event_stream and self._attempt is not None:
             self._stream = continuation.open_stream(self._question, self._attempt.engine)
         elif (head.status >= 500 or head.turns_away) and self._stream is not None:  # noqa: PLR2004 - HTTP
@@ -299,18 +289,23 @@ class Exchange:
     def _note_first_token(self, stream: AnswerStream) -> None:
         if self._awaits_first_token and stream.has_first_token:
             self._awaits_first_token = False
-            self._tally.first_token_came(self._facilities.monotonic())
+            self._tally.first_token_came(self._monotonic())
             self._place.first_token()
 
     def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part)
         self._note_first_token(stream)
-        if stream.has_error and (continuation := self._continuation_of(stream)) is not None:
+        if stream.has_error and stream.text is not None and self._place.is_held:
             if last:
                 self._answer.send_part(head, last)
-            self._go_on(stream, continuation)
-            return
-        if self._attempt is not None:
+                last = b""
+            if self._answer.head is None:
+                self._try_again()
+                return
+            if (continuation := self._continuation_of(stream)) is not None:
+                self._go_on(stream, continuation)
+                return
+        if self._attempt is not None and stream.fingerprint is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
         self._over().with_stream(stream, head, last + stream.finish())
 
@@ -322,12 +317,9 @@ class Exchange:
         """It ends now. Nothing in it refers to it any more, so that its memory is free at once."""
         self._facilities.exchanges.discard(self)
         self._attempt = None
-        return self._ending
+        return self
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""
-        if self._stream is not None:
-            return self._tally.of_stream(self._stream)
-        if self._attempt is None or not self._attempt.was_asked:
-            return NOTHING
-        return self._tally.of_silence(self._facilities.monotonic())
+        was_asked = self._attempt is not None and self._attempt.was_asked
+        return self._tally.so_far(self._stream, self._monotonic(), was_asked=was_asked)

@@ -23,12 +23,13 @@ class Explainer:
     def explain(self, trail: Trail) -> RequestDecision:
         request = trail.request
         epoch = self._unix_time() - self._monotonic()
+        steps = trail.steps
         return RequestDecision(
             request_id=trail.label,
             tenant_id=trail.tenant_id,
             service_class=trail.service_class,
             version_id=request.version_id,
-            arrived_at=epoch + trail.steps[0][1],
+            arrived_at=epoch + steps[0][1],
             is_over=trail.is_over,
             rank=request.rank,
             fairness_account=request.tenant_id.removeprefix(trail.tenant_id).removeprefix("/"),
@@ -37,11 +38,12 @@ class Explainer:
             prompt_tokens=request.prompt_tokens,
             predicted_output_tokens=request.predicted_output_tokens,
             prefix_blocks=len(request.prefix_blocks),
+            told_blocks=request.told_blocks,
             ttft_slo_s=request.ttft_slo_s,
             tpot_slo_s=request.tpot_slo_s,
             deadline_at=None if request.deadline_at is None else epoch + request.deadline_at,
             workflow_id=request.workflow_id.removeprefix(f"{trail.tenant_id}/"),
-            steps=[DecisionStep(what=what, at=epoch + at, detail=detail) for what, at, detail in list(trail.steps)],
+            steps=[DecisionStep(what=what, at=epoch + at, detail=detail) for what, at, detail in steps],
             choices=[_choice(draft.decision(), epoch) for draft in list(trail.drafts)],
         )
 

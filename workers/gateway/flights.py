@@ -52,7 +52,7 @@ class Flights:
         share = self._flows.enter(tenant, terms.fairness_id)
         request.tenant_id, request.tenant_weight = share.account, share.weight
         request.max_queued_of_tenant = share.max_queued
-        trail = Trail(label, tenant.tenant_id, tenant.service_class, request, [("arrived", now, "")])
+        trail = Trail(label, tenant.tenant_id, tenant.service_class, request, now)
         flight = self.by_id[request.request_id] = Flight(owner, terms, trail)
         self.trails.open(trail)
         if request.workflow_id:
@@ -64,7 +64,9 @@ class Flights:
 
     def close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
         request = flight.terms.request
-        flight.trail.add(how, now, detail)
+        # How it failed once it was cancelled says nothing.
+        if how != "failed" or not flight.trail.was_cancelled:
+            flight.trail.add(how, now, detail)
         flight.engine = None
         self.trails.close(flight.trail)
         self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
@@ -73,7 +75,7 @@ class Flights:
 
     def decided(self, drafts: Sequence[Draft]) -> None:
         for draft in drafts:
-            flight = self.by_id.get(draft.ticket.request.request_id)
+            flight = self.by_id.get(draft.request_id)
             if flight is not None:
                 flight.trail.decide(draft)
 

@@ -17,6 +17,7 @@ MAX_REMEMBERED_BYTES = 4096
 # An engine that has no room now; another one may have.
 TURNED_AWAY = (429, 503)
 _MAX_DIGITS = 9
+_ZERO, _NINE = 48, 57
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]{1,8})\r\n", re.IGNORECASE)
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -148,18 +149,18 @@ class HeadBytes:
 
     def body_of(self, message: bytes) -> bytes | None:
         """The body, if `message` is one whole message with this very head but for the length of its body."""
-        before = self.before
-        if not message.startswith(before):
+        at = len(self.before)
+        if message[:at] != self.before:
             return None
-        digits_at = len(before)
-        digits_end = message.find(b"\r", digits_at, digits_at + 9)
-        if digits_end < 0 or not message.startswith(self.after, digits_end):
+        body_bytes, digits_at, last = 0, at, min(len(message), at + _MAX_DIGITS)
+        while at < last and _ZERO <= message[at] <= _NINE:
+            body_bytes = 10 * body_bytes + message[at] - _ZERO
+            at += 1
+        body_at = at + len(self.after)
+        if body_bytes != len(message) - body_at or message[at:body_at] != self.after:
             return None
-        digits = message[digits_at:digits_end]
-        body_at = digits_end + len(self.after)
-        if not digits.isdigit() or int(digits) != len(message) - body_at:
-            return None
-        return message[body_at:]
+        is_sound = at == digits_at + 1 or (at > digits_at and message[digits_at] != _ZERO)
+        return message[body_at:] if is_sound else None
 
 
 def head_bytes(message: bytes) -> HeadBytes | None:

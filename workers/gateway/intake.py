@@ -18,7 +18,8 @@ from workers.gateway.body_limits import check_body
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.errors import GatewayError
-from workers.gateway.exchange import Exchange, Facilities
+from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
 from workers.gateway.forms import peek_form
 from workers.gateway.heads import Headers
 from workers.gateway.introduction import Introduction
@@ -34,6 +35,7 @@ from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
+from workers.scheduling.interface import Request
 
 logger = logging.getLogger(__name__)
 
@@ -85,21 +87,34 @@ class Intake:
             self._require_admission(client, request, introduction)
             question, terms = self._understand(request, introduction, settlement)
         except GatewayError as error:
-            self.facilities.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
+            self._turn_away(settlement, introduction, error)
             client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
             return
         exchange = Exchange(self.facilities, client, question, settlement, own_headers)
         self._begin(client, exchange, question, terms, own_headers)
 
+    def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
+        outcome = _outcome_of(error)
+        request = Request(
+            request_id=0,
+            version_id=settlement.version_id,
+            tenant_id=settlement.tenant_id,
+            rank=introduction.grant.rank,
+            max_queued_of_tenant=0,
+            arrived_at=settlement.arrived_at,
+        )
+        facilities = self.facilities
+        facilities.driver.trails.turned_away(settlement, request, outcome, error.code, facilities.monotonic())
+        facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
+
     def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
-        tenant, key = introduction.grant.tenant, introduction.grant.key
         return Settlement(
             request_id=introduction.given_id or self._random_bits(128).to_bytes(16, "big").hex(),
             arrived_at=request.arrived_at,
-            tenant_id=tenant.tenant_id,
-            key_id=key.key_id,
-            user_id=key.user_id,
-            service_class=tenant.service_class,
+            tenant_id=introduction.tenant_id,
+            key_id=introduction.key_id,
+            user_id=introduction.user_id,
+            service_class=introduction.service_class,
             path=introduction.path_text,
         )
 
@@ -120,7 +135,7 @@ class Intake:
         exchange.note_arrival()
         candidate = Candidate(
             client,
-            self.facilities.meter,
+            self.facilities,
             exchange,
             question.path,
             settlement,
@@ -137,7 +152,7 @@ class Intake:
             raise self.stop_reason
         if not self.facilities.journal.has_room():
             raise errors.spool_unavailable()
-        if not self._connections.may_ask(client, introduction.grant.key.key_id):
+        if not self._connections.may_ask(client, introduction.key_id):
             raise errors.too_many_connections()
         if introduction.is_scoped:
             require_scope(client, request, introduction.grant, introduction.directory, request.path)
@@ -202,7 +217,7 @@ class Intake:
         if not directory.may_use(introduction.grant, model):
             raise errors.model_not_found(model)
         settlement.public_model = model
-        sticky = sticky_id(introduction.noted, found)
+        sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
         version = directory.choose_version(model, sticky, self.facilities.driver.serves)
         if version is None:
             raise errors.no_endpoint(None)

@@ -28,9 +28,13 @@ class Introduction:
         "grant",
         "is_scoped",
         "is_untraced",
+        "key_id",
         "noted",
         "path",
         "path_text",
+        "service_class",
+        "tenant_id",
+        "user_id",
     )
 
     def __init__(
@@ -38,6 +42,10 @@ class Introduction:
     ) -> None:
         self.directory = directory
         self.grant = grant
+        self.tenant_id = grant.tenant.tenant_id
+        self.service_class = grant.tenant.service_class
+        self.key_id = grant.key.key_id
+        self.user_id = grant.key.user_id
         self.path = path
         self.path_text = request.path.decode()
         self.noted = note_headers(request.head.headers)

@@ -4,7 +4,6 @@
 one request newer than the next, which a scrape cannot tell.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from workers.contracts.usage import UsageRecord
@@ -48,7 +47,12 @@ class Histogram:
         return summed
 
     def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
+        slot = 0
+        for bound in self.bounds:
+            if value <= bound:
+                break
+            slot += 1
+        self.counts[slot] += 1
         self.total += value
 
 
@@ -100,11 +104,15 @@ class SpanCounts:
 
 
 class RequestMetrics:
-    """`in_flight` is (running, waiting) by model, as of the last second. Series are bounded: the rest share one."""
+    """Series are bounded: the rest share one.
+
+    `in_flight` is (running, waiting) and `kv_used` how full the engines' caches are, by model, as of the last second.
+    """
 
     def __init__(self) -> None:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
+        self.kv_used: dict[str, float] = {}
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
         self.kv_events = KVEventFigures()

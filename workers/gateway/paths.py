@@ -31,6 +31,9 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
         return self.operation == "chat"
 
 
+CHAT_TARGET = b"/v1/chat/completions"
+TOKENIZE_TARGET = b"/tokenize"
+CHAT_TEXT_MARK = b'"delta":{"content":"'
 OPENAI = OpenAI()
 _ANTHROPIC = Anthropic()
 _CHAT = EnginePath(
@@ -39,7 +42,7 @@ _CHAT = EnginePath(
     asks_for_usage=True,
     takes_priority=True,
     task="generate",
-    text_mark=b'"delta":{"content":"',
+    text_mark=CHAT_TEXT_MARK,
 )
 _COMPLETION = EnginePath(
     operation="text_completion",
@@ -60,7 +63,7 @@ METHOD = b"POST"
 # Of what no engine is asked for.
 NO_ENGINE = EnginePath(operation="", api=OPENAI, is_metered=False)
 ENGINE_PATHS: dict[bytes, EnginePath] = {
-    b"/v1/chat/completions": _CHAT,
+    CHAT_TARGET: _CHAT,
     b"/v1/completions": _COMPLETION,
     b"/v1/responses": EnginePath(operation="generate_content", api=Responses(), takes_priority=True, task="generate"),
     b"/v1/messages": EnginePath(operation="chat", api=_ANTHROPIC, task="generate"),
@@ -73,7 +76,7 @@ ENGINE_PATHS: dict[bytes, EnginePath] = {
     b"/score": _SCORE,
     b"/pooling": _POOLING,
     b"/classify": _POOLING,
-    b"/tokenize": _TOKENIZE,
+    TOKENIZE_TARGET: _TOKENIZE,
     b"/detokenize": _TOKENIZE,
     b"/v1/audio/transcriptions": _AUDIO,
     b"/v1/audio/translations": _AUDIO,

@@ -5,13 +5,15 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
+from workers.gateway.paths import CHAT_TEXT_MARK
 from workers.gateway.peeks import choices_of
 from workers.gateway.streams import StreamFilter
 
 
 def open_stream(question: Question, engine: Engine) -> AnswerStream:
     rename = (question.served_name, question.public_model) if question.is_renamed else None
-    return question.path.api.open_stream(rename) or open_filter(question, engine, rename)
+    named = question.path.api.open_stream(rename, keeps_text=engine.endpoint.reports_continuous_usage)
+    return named or open_filter(question, engine, rename)
 
 
 def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | None) -> StreamFilter:
@@ -29,10 +31,14 @@ def open_filter(question: Question, engine: Engine, rename: tuple[str, str] | No
     )
 
 
+def open_chat(engine: Engine) -> StreamFilter:
+    """A chat by which another API's answer is gone on with: nobody sees it as it is."""
+    return StreamFilter(
+        dialect_of(engine.endpoint), hide_usage=False, hide_counts=False, text_mark=CHAT_TEXT_MARK, keeps_text=True
+    )
+
+
 def _may_be_continued(question: Question, endpoint: Endpoint) -> bool:
     """The engine must count along, and its like be able to go on from a text."""
-    if not question.path.text_mark or choices_of(question.peek) != 1:
-        return False
-    if endpoint.engine == "llamacpp":
-        return not question.path.is_chat
-    return endpoint.reports_continuous_usage
+    is_one = bool(question.path.text_mark) and choices_of(question.peek) == 1
+    return is_one and (endpoint.engine == "llamacpp" or endpoint.reports_continuous_usage)

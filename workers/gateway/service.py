@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from workers.contracts import layout
 from workers.contracts.decisions import RequestDecision
@@ -24,19 +23,23 @@ from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
 from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
-from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY, Connections
+from workers.gateway.configuration import GatewayConfig
+from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.fullness import kv_used_by_model
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
 from workers.gateway.kv_events.reader import CacheReader
+from workers.gateway.leaving import drain, serve_out
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink, authority_at
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.prompts import PromptKeeper
+from workers.gateway.recurring import first_of, repeat
 from workers.gateway.report import build_report
 from workers.gateway.server import ClientConnection
 from workers.gateway.spool import Spool
@@ -49,42 +52,9 @@ from workers.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
-# A client that was about to ask on an idle connection has asked by then.
-IDLE_AFTER_HANDOVER_S = 2.0
 WATCH_EVERY_S = 0.2
 # Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
 SCHEDULER_TICK_S = 0.25
-
-
-class GatewayConfig(Struct, frozen=True, kw_only=True):
-    """Times in seconds. `engine_silence_s`: how long an engine may send nothing for a request that it was sent.
-
-    `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
-    kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
-    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
-    long streams may go on when a successor has taken over.
-    """
-
-    host: str
-    port: int
-    spool: Path
-    gateway_id: str
-    node_id: str
-    report_file: Path | None = None
-    valkey_url: str = ""
-    batches: Path | None = None
-    caches: Path | None = None
-    tracing: TracingConfig | None = None
-    idle_s: float = 75.0
-    request_s: float = 30.0
-    stall_s: float = 60.0
-    engine_silence_s: float = 300.0
-    engine_stall_s: float = 15.0
-    grace_s: float = 5.0
-    handover_grace_s: float = 900.0
-    max_file_bytes: int = BatchLimits().max_file_bytes
-    max_connections: int = MAX_CONNECTIONS
-    max_connections_per_key: int = MAX_CONNECTIONS_PER_KEY
 
 
 class GatewayService:
@@ -111,43 +81,16 @@ class GatewayService:
         self.metrics = RequestMetrics()
         self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
-        self._meter = Meter(
-            self._turn,
-            origin=origin,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            observers=(self.metrics.observe, *self._trace_observers(), *observers),
-            settled=self._limits.settled,
-        )
-        self._driver = Driver(
-            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
-            time.monotonic,
-            self._turn,
-            time.time,
-            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
-        )
+        self._meter = self._build_meter(origin, randomness, observers)
+        self._driver = self._build_driver(config)
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
         self._caches = CacheReader(self._driver, time.monotonic, config.caches)
-        self._surface = Surface(
-            driver=self._driver,
-            meter=self._meter,
-            limits=self._limits,
-            journal=self._journal,
-            connections=self._connections,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            count_unrecorded=self.metrics.count_unrecorded,
-        )
-        self._prompts = self._surface.intake.prompts = PromptKeeper(_prompts_directory(config), self.boot_id)
+        self._prompts = PromptKeeper(config.prompts, self.boot_id)
+        self._surface = self._build_surface(randomness)
         self.metrics.limits = self._limits.figures
         self.metrics.kv_events = self._caches.figures
-        self._surface.intake.caches = self._caches
-        if self._tracing is not None:
-            self._surface.intake.tracer = self._tracing.tracer
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.has_successor = False
         self.beat_at = time.monotonic()
@@ -166,46 +109,59 @@ class GatewayService:
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
-        loop = asyncio.get_running_loop()
         limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        server = await self._listen(listening)
+        now_listens()
+        logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
+        recurring = self._start_recurring(limits_link)
+        await first_of(stop, succeeded)
+        server.close()
+        await self._leave(stop)
+        for task in recurring:
+            task.cancel()
+        await limits_link.close()
+        await self._close()
+
+    async def _listen(self, listening: socket.socket | None) -> asyncio.Server:
         open_sink = self._batches.open_sink if self._batches is not None else None
-        server = await loop.create_server(
+        return await asyncio.get_running_loop().create_server(
             lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
-        now_listens()
-        logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
-        periodic = [
-            asyncio.create_task(_repeat(WATCH_EVERY_S, self._watch_files)),
-            asyncio.create_task(_repeat(SCHEDULER_TICK_S, self._tick)),
-            asyncio.create_task(_repeat(1.0, self._each_second)),
+
+    def _start_recurring(self, limits_link: AuthorityLink) -> list[asyncio.Task[None]]:
+        if self._batches is not None:
+            self._batches.start()
+        if self._tracing is not None:
+            self._tracing.exporter.start()
+        return [
+            asyncio.create_task(repeat(WATCH_EVERY_S, self._watch_files)),
+            asyncio.create_task(repeat(SCHEDULER_TICK_S, self._tick)),
+            asyncio.create_task(repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
             asyncio.create_task(self._caches.run()),
             asyncio.create_task(limits_link.run()),
         ]
-        if self._batches is not None:
-            self._batches.start()
-        if self._tracing is not None:
-            self._tracing.exporter.start()
-        await _first_of(stop, succeeded)
+
+    async def _leave(self, stop: asyncio.Event) -> None:
         self._is_stopping = True
         self.report = self._build_report()
-        server.close()
         if self._batches is not None:
             self._batches.begin_stop()
         if not stop.is_set():
-            await self._serve_out(stop)
-        await self._drain()
+            logger.info("gateway %s is succeeded and serves out %s connections", self.boot_id, len(self._connections))
+            self.has_successor = True
+            await serve_out(self._connections, stop, self._config.handover_grace_s)
+        await drain(self._surface, self._connections, self._limits, self._config.grace_s)
         if self._batches is not None:
             await self._batches.stop()
-        for task in periodic:
-            task.cancel()
+
+    async def _close(self) -> None:
         self._driver.close_connections()
         self._watcher.close()
         self._caches.close()
-        await limits_link.close()
         self._turn.end()
         self._each_second()
         self._write_prompts()
@@ -261,6 +217,7 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        self.metrics.kv_used = kv_used_by_model(self._surface.directory, self._driver.engines)
         self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None and not self.has_successor:
@@ -296,6 +253,48 @@ class GatewayService:
             is_asking = not exchange.is_waiting and not exchange.is_client_stalled
             if is_asking and now - exchange.last_progress_at > self._config.engine_silence_s:
                 exchange.give_up(errors.engine_timed_out())
+
+    # -- its parts
+
+    def _build_meter(
+        self, origin: Origin, randomness: random.Random, observers: Sequence[Callable[[UsageRecord], None]]
+    ) -> Meter:
+        return Meter(
+            self._turn,
+            origin=origin,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+            observers=(self.metrics.observe, *self._trace_observers(), *observers),
+            settled=self._limits.settled,
+        )
+
+    def _build_driver(self, config: GatewayConfig) -> Driver:
+        return Driver(
+            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
+            time.monotonic,
+            self._turn,
+            time.time,
+            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
+        )
+
+    def _build_surface(self, randomness: random.Random) -> Surface:
+        surface = Surface(
+            driver=self._driver,
+            meter=self._meter,
+            limits=self._limits,
+            journal=self._journal,
+            connections=self._connections,
+            monotonic=time.monotonic,
+            unix_time=time.time,
+            randomness=randomness,
+            count_unrecorded=self.metrics.count_unrecorded,
+        )
+        surface.intake.prompts = self._prompts
+        surface.intake.caches = self._caches
+        if self._tracing is not None:
+            surface.intake.tracer = self._tracing.tracer
+        return surface
 
     def _trace_observers(self) -> list[Callable[[UsageRecord], None]]:
         return [self._tracing.tracer.observe] if self._tracing is not None else []
@@ -335,58 +334,3 @@ class GatewayService:
             is_stopping=self._is_stopping,
             now=time.monotonic(),
         )
-
-    # -- stopping
-
-    async def _serve_out(self, stop: asyncio.Event) -> None:
-        """A successor listens. What is connected here is answered here, and then told to connect again."""
-        logger.info("gateway %s is succeeded and serves out %s connections", self.boot_id, len(self._connections))
-        self.has_successor = True
-        began_at = time.monotonic()
-        for connection in list(self._connections):
-            connection.close_after_next_answer()
-        while self._connections and not stop.is_set() and time.monotonic() < began_at + self._config.handover_grace_s:
-            await asyncio.sleep(0.05)
-            if time.monotonic() > began_at + IDLE_AFTER_HANDOVER_S:
-                for connection in list(self._connections):
-                    connection.close_when_idle()
-
-    async def _drain(self) -> None:
-        self._surface.stop_reason = errors.shutting_down()
-        for connection in list(self._connections):
-            connection.close_when_idle()
-        self._limits.stop()
-        for exchange in list(self._surface.exchanges):
-            if exchange.is_waiting:
-                exchange.give_up(errors.shutting_down())
-        await self._wait_for_connections()
-        for exchange in list(self._surface.exchanges):
-            exchange.give_up(errors.shutting_down())
-        await asyncio.sleep(0.05)  # lets the last errors leave
-
-    async def _wait_for_connections(self) -> None:
-        deadline = time.monotonic() + self._config.grace_s
-        while self._connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
-            await asyncio.sleep(0.02)
-
-
-def _prompts_directory(config: GatewayConfig) -> Path | None:
-    """Where an agent fetches them; a gateway alone has nobody to keep them for."""
-    return config.report_file.with_name(layout.PROMPTS_DIRECTORY) if config.report_file is not None else None
-
-
-async def _first_of(stop: asyncio.Event, succeeded: asyncio.Event | None) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in (stop, succeeded) if event is not None]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
-
-
-async def _repeat(period_s: float, work: Callable[[], None]) -> None:
-    """A failure of one round is logged, and the next round comes all the same."""
-    while True:
-        await asyncio.sleep(period_s)
-        try:
-            work()
-        except Exception:
-            logger.exception("periodic work failed")

@@ -10,7 +10,7 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
-from workers.gateway.event_shape import EventShape, end_of_string, shape_of
+from workers.gateway.event_shape import EventShape, end_of_string, find_quote, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
 
 _END = EVENT_END
@@ -24,7 +24,6 @@ _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
 _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
-_QUOTE = b'"'
 _OPEN_BRACE, _CLOSING = b"{", b"}" + _END
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
@@ -77,6 +76,8 @@ class StreamFilter(EventStream):
         self._last_event = b""
         self._held_error: list[bytes] = []
 
+    last_data = b""  # events have no numbers here
+
     @property
     def has_finished(self) -> bool:
         """Whether the last of the text is among what came."""
@@ -94,9 +95,11 @@ class StreamFilter(EventStream):
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
         counts = self._counts
+        if not (counts or self._final_usage):
+            return None
         if self._final_usage and (self._dialect.counts_every_choice or len(counts) <= 1):
             return decode_usage(self._final_usage)
-        return self._dialect.read_counts(counts, self._choices_per_prompt) if counts else None
+        return self._dialect.read_counts(counts, self._choices_per_prompt)
 
     def finish(self) -> bytes:
         """What is still held when the engine has ended its answer."""
@@ -130,13 +133,15 @@ class StreamFilter(EventStream):
     def _pass_known(self, events: bytes, at: int, end: int) -> bytes | None:
         """What goes out for the event from `at` to `end` if it is one of the stream's regular ones, else None."""
         shape = self._shape
-        if shape is None or not events.startswith(shape.before, at):
+        if shape is None:
             return None
         text_at = at + len(shape.before)
-        text_end = events.find(shape.after, text_at, end)
-        if text_end < 0 or events.find(_QUOTE, text_at, text_end) >= 0:  # which may end the text and begin a field
+        if events[at:text_at] != shape.before:
             return None
+        text_end = find_quote(events, text_at, end)  # an escaped one ends nothing, and is not what `after` begins with
         count_at = text_end + len(shape.after)
+        if count_at > end or events[text_end:count_at] != shape.after:
+            return None
         if shape.has_count:
             if events.find(_OPEN_BRACE, count_at, end) >= 0 or events[end - 1] != _OBJECT_END:
                 return None

@@ -14,7 +14,8 @@ from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
 from workers.gateway.errors import GatewayError
-from workers.gateway.exchange import Exchange, Facilities
+from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
 from workers.gateway.heads import Headers
 from workers.gateway.intake import Errand, Intake, require_scope
 from workers.gateway.introduction import Introduction

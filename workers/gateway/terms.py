@@ -17,7 +17,8 @@ from workers.gateway.peeks import choices_of, output_limit_of
 from workers.gateway.prefixes import BLOCK_BYTES, MIN_BYTES, number_blocks
 from workers.gateway.workflows import read_workflow
 from workers.scheduling.interface import Request
-from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+from workers.scheduling.ranks import by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS
 
 MAX_DEADLINE_MS = 7 * 24 * 3600 * 1000
 # Of `service_tier: priority`: what it is worth, and how much sooner it is due, than the tenant's other requests.

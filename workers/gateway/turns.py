@@ -35,7 +35,8 @@ class Turn:
         self._spool = spool
         self._call_soon = call_soon
         self._records: list[UsageRecord] = []
-        self._writes: list[tuple[Sink, bytes]] = []
+        self._sinks: list[Sink] = []
+        self._pieces: list[bytes] = []
         self._is_end_due = False
 
     def append(self, record: UsageRecord) -> None:
@@ -43,8 +44,9 @@ class Turn:
         self._see_to_end()
 
     def write(self, sink: Sink, data: bytes) -> None:
-        self._writes.append((sink, data))
-        if not self._is_end_due or len(self._writes) >= WRITES_MAX:
+        self._sinks.append(sink)
+        self._pieces.append(data)
+        if not self._is_end_due or len(self._sinks) >= WRITES_MAX:
             self._see_to_end()
 
     def close(self, sink: Sink) -> None:
@@ -59,18 +61,19 @@ class Turn:
         if not self._is_end_due:
             self._is_end_due = True
             self._call_soon(self.end)
-        if len(self._writes) >= WRITES_MAX:
+        if len(self._sinks) >= WRITES_MAX:
             self._flush()
 
     def _flush(self) -> None:
         records, self._records = self._records, []
-        writes, self._writes = self._writes, []
+        sinks, self._sinks = self._sinks, []
+        pieces, self._pieces = self._pieces, []
         if records:
             self._spool.append_all(records)
-        for sink, data in writes:
+        for place, sink in enumerate(sinks):
             if sink.is_closing():
                 continue
-            if data:
-                sink.write(data)
+            if pieces[place]:
+                sink.write(pieces[place])
             else:
                 sink.close()

@@ -5,8 +5,9 @@ from math import exp, inf
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
-from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning, by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning
 from workers.scheduling.workflows import Workflows
 
 MIN_COST_S = 1e-6

@@ -42,17 +42,21 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Draft:
-    """What a Decision is made from, when it is asked for."""
+    """What a Decision is made from, when it is asked for: of the ticket what is true now."""
 
     __slots__ = (
         "at",
         "attempts",
         "bid_price",
         "considered",
+        "cost_s",
+        "density",
         "endpoint_id",
         "outcome",
         "reason",
-        "ticket",
+        "request_id",
+        "start_by",
+        "version_id",
         "waited_as",
     )
 
@@ -66,33 +70,35 @@ class Draft:
         bid_price: float,
         endpoint_id: str,
         considered: list[Verdict],
-        attempts: int,
         reason: str = "",
     ) -> None:
-        self.ticket = ticket
+        self.request_id = ticket.request.request_id
+        self.version_id = ticket.version_id
+        self.start_by = ticket.start_by
+        self.cost_s = ticket.cost_s
+        self.density = ticket.density
+        self.attempts = ticket.attempts
         self.at = at
         self.outcome = outcome
         self.waited_as = waited_as
         self.bid_price = bid_price
         self.endpoint_id = endpoint_id
         self.considered = considered
-        self.attempts = attempts
         self.reason = reason
 
     def decision(self) -> Decision:
-        ticket = self.ticket
         return Decision(
-            request_id=ticket.request.request_id,
+            request_id=self.request_id,
             at=self.at,
             outcome=self.outcome,
-            start_by=ticket.start_by,
-            cost_s=ticket.cost_s,
-            density=ticket.density,
+            start_by=self.start_by,
+            cost_s=self.cost_s,
+            density=self.density,
             bid_price=self.bid_price,
             endpoint_id=self.endpoint_id,
             considered=tuple(Considered(*verdict) for verdict in self.considered),
             waited_as=self.waited_as.value,
             reason=self.reason,
-            version_id=ticket.version_id,
+            version_id=self.version_id,
             attempts=self.attempts,
         )

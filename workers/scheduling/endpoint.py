@@ -245,6 +245,7 @@ class EndpointModel:
             is_draining=self.is_draining,
             breaker=self.breaker.state(now),
             is_stalled=self.watchdog.is_stalled,
+            silent_s=self.watchdog.silent_s(now) if self.running else None,
             kv_usage=self.kv_used(now) / self.kv_capacity,
             report_age_s=None if self._report is None else now - self._report.taken_at,
             prefill_tokens_per_s=1 / self.prefill_s_per_token if self.prefill_speed.is_learned else None,

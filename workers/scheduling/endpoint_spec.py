@@ -57,6 +57,7 @@ class EndpointState(Struct, frozen=True, kw_only=True):
     """For the console. Rates are None while nothing is known of them; errors are shares: 0.1 is ±10 %.
 
     `step_s` is the time per token of answers lately, `prefill_tokens_per_s` the rate beside what decodes at present.
+    `silent_s` is how long ago it made progress, None while it has nothing to do.
     """
 
     endpoint_id: str
@@ -67,6 +68,7 @@ class EndpointState(Struct, frozen=True, kw_only=True):
     is_draining: bool
     breaker: BreakerState
     is_stalled: bool
+    silent_s: float | None
     kv_usage: float
     report_age_s: float | None
     prefill_tokens_per_s: float | None

@@ -171,12 +171,20 @@ class Fleet:
         if request.prefix_blocks:
             for blocks, mask_of_level in self.index.match(request.prefix_blocks):
                 tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
-                mask = mask_of_level
-                while mask and len(hits) < MAX_WITH_PREFIX:
-                    bit = mask & -mask
-                    hits[bit.bit_length() - 1] = tokens
-                    mask ^= bit
+                for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
+                    hits[number] = tokens
         return hits
+
+    def _least_running(self, mask: int, count: int) -> list[int]:
+        """What many share must not always be looked for at the same ones."""
+        numbers = []
+        while mask:
+            bit = mask & -mask
+            numbers.append(bit.bit_length() - 1)
+            mask ^= bit
+        if len(numbers) <= count:
+            return numbers
+        return heapq.nsmallest(count, numbers, key=lambda number: len(self.endpoints[number].running))
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""

@@ -13,8 +13,9 @@ from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
 from workers.scheduling.planning.price import PRICED_LOAD
+from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import State, Ticket
-from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning, by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning
 from workers.scheduling.workflows import Workflows
 
 LOOK_AHEAD = 2
@@ -168,7 +169,6 @@ class Pool:
                 bid_price=bid_price,
                 endpoint_id=endpoint.endpoint_id if endpoint else "",
                 considered=self.fleet.considered if endpoint else [],
-                attempts=ticket.attempts,
                 reason=reason,
             )
         )

@@ -26,6 +26,10 @@ class WeightedSplit:
         self._given_sticky = [0] * len(self._targets)
         self._remembered: OrderedDict[str, int] = OrderedDict()
 
+    @property
+    def is_split(self) -> bool:
+        return len(self._targets) > 1
+
     def choose(self, sticky_id: str = "") -> str | None:
         """The version id, or None when the route has no target with a weight."""
         if not self._targets:

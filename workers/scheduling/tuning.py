@@ -47,8 +47,3 @@ SOFT_TTFT_S = (2.0, 8.0, 32.0)
 CLASS_WEIGHTS = (4.0, 2.0, 1.0)
 """Value of a request in time by rank of its class, and the class's guaranteed share against the others."""
 PRICE_EVERY_S = 0.25
-
-
-def by_rank(values: tuple[float, ...], rank: int) -> float:
-    """The last value stands for all lower classes."""
-    return values[rank] if rank < len(values) else values[-1]

@@ -22,10 +22,30 @@ class Queue:
     running: int = 0
 
 
+# How far an engine's KV events are followed: (what a cell says, what it means).
+CACHE_WORDS = {
+    "exact": ("exact", "It publishes what it caches and evicts, and the gateway follows"),
+    "connecting": ("approximate", "It has not answered yet; until then the gateway knows what it sent there"),
+    "partial": ("approximate", "It had cached something before the gateway listened, and has not cleared that yet"),
+    "silent": ("approximate", "Its KV events have stopped; the gateway knows what it sent there"),
+    "unreadable": ("approximate", "It publishes KV events that this gateway cannot read"),
+    "distrusted": ("approximate", "It runs prompts on other tokens than it says, so its KV events are not used"),
+}
+NO_EVENTS = (
+    "own count",
+    "The gateway knows what it sent there: it publishes no KV events, or there is no other engine",
+)
+
+
 @dataclass(frozen=True)
 class Engine:
     node_id: str
     estimate: EndpointEstimate
+
+    @property
+    def cache(self) -> dict[str, str]:
+        word, meaning = CACHE_WORDS.get(self.estimate.cache_state, NO_EVENTS)
+        return {"word": word, "meaning": meaning}
 
 
 @dataclass(frozen=True)

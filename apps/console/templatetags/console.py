@@ -17,6 +17,7 @@ from apps.console.policies.states import level_of
 
 register = template.Library()
 
+WORDS_OF_THEIR_OWN = {"user.signed_in": "signed in", "user.sign_in_blocked": "was kept from signing in as"}
 UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
 
 
@@ -154,6 +155,8 @@ def icon_sheet() -> str:
 @register.filter
 def audit_words(action: str) -> str:
     """`key.revoked` reads as "revoked key", `route.weights_changed` as "changed weights of route"."""
+    if action in WORDS_OF_THEIR_OWN:
+        return WORDS_OF_THEIR_OWN[action]
     subject, _, done = action.partition(".")
     what, _, verb = done.rpartition("_")
     return f"{verb} {what} of {subject}".replace("_", " ") if what else f"{verb} {subject}".replace("_", " ")

@@ -33,6 +33,7 @@ from apps.usage.selectors.sums import UsageScope
 KEY_PLACEHOLDER = "YOUR_KEY"
 RECENT_RECORDS = 6
 LIMITS_SHOWN = 5
+KEYS_SHOWN = 8
 GENERATE = "generate"
 
 
@@ -50,7 +51,7 @@ def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "limits": _tightest(request, tenant.pk),
         "before": _totals_before(request, tenant.pk, month),
         "records": page_of_records(scope=scope, size=RECENT_RECORDS)[0],
-        "active_keys": [key for key in list_keys(actor=request.actor, tenant_id=tenant.pk) if key.is_usable(now())],
+        "active_keys": list_keys(actor=request.actor, tenant_id=tenant.pk).usable(now())[:KEYS_SHOWN],
         "models": models,
         "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=_chat_models()),
         "gateway_url": settings.GATEWAY_URL,

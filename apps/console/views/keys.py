@@ -117,7 +117,15 @@ def _create_call(tenant: Tenant) -> str:
 
 
 def key_row(request: ConsoleRequest, key: APIKey, moment: datetime) -> dict[str, Any]:
-    word = "active" if key.is_usable(moment) else "revoked" if key.revoked_at else "expired"
-    may_revoke = word == "active" and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
+    word = _state_of(key, moment)
+    may_revoke = word in {"active", "disabled"} and policies.may_revoke_key(request.actor, key.tenant_id, key.owner_id)
     rotate_form = RotateForm(auto_id=f"rotate_{key.pk}_%s")
     return {"key": key, "state": word, "may_revoke": may_revoke, "rotate_form": rotate_form}
+
+
+def _state_of(key: APIKey, moment: datetime) -> str:
+    if key.is_usable(moment):
+        return "active"
+    if key.revoked_at:
+        return "revoked"
+    return "expired" if key.expires_at and key.expires_at <= moment else "disabled"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods
@@ -28,7 +28,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponseBase:
     with every_tenant():
         found = find_invitation(text=token, now=now())
         if found is None:
-            raise Http404
+            return _over(request, "invitation", "Ask who invited you for another.")
         if isinstance(request.user, User):
             return _accept(request, request.user, token, {"invitation": found})
         form = JoinForm(request.POST or None)
@@ -51,13 +51,18 @@ def reset_ask(request: HttpRequest) -> HttpResponseBase:
 @require_http_methods(["GET", "POST"])
 def reset_set(request: HttpRequest, token: str) -> HttpResponseBase:
     if find_reset(text=token, now=now()) is None:
-        raise Http404
+        return _over(request, "link", "Ask for another under “Forgot the password?”.")
     form = NewPasswordForm(request.POST or None)
     user = attempt(form, lambda: reset_password(token=token, now=now(), **form.cleaned_data))
     if user is None:
         return _show(request, "reset_set.html", {"form": form})
     messages.success(request, "The password is changed, and every session is signed out. Sign in with the new one.")
     return redirect("console:sign_in")
+
+
+def _over(request: HttpRequest, what: str, remedy: str) -> HttpResponseBase:
+    context = {"what": what, "remedy": remedy}
+    return render(request, "console/pages/link_over.html", context, status=404)
 
 
 def _accept(request: HttpRequest, user: User, token: str, context: dict[str, Any]) -> HttpResponseBase:
@@ -74,6 +79,8 @@ def _accept(request: HttpRequest, user: User, token: str, context: dict[str, Any
 
 
 def _show(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponseBase:
-    response = render(request, f"console/pages/{template}", context)
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
+    """The address holds the token, which the referrer policy of all pages, same-origin, keeps from others.
+
+    A stricter one would have browsers send their forms from "null", which the protection against forgery refuses.
+    """
+    return render(request, f"console/pages/{template}", context)

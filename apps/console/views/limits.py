@@ -16,19 +16,20 @@ from apps.common.errors import DomainError
 from apps.console import limit_forms as forms
 from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.policies.snippets import api_call
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, sentence
 from apps.limits.models import Limit, RaiseRequest, RaiseState
-from apps.limits.policies import amount_of, may_change, may_set_for
+from apps.limits.policies import amount_of, is_uuid, may_change, may_set_for
 from apps.limits.selectors import limits as selectors
 from apps.limits.selectors.use import LimitUse, list_use
 from apps.limits.services import limits as services
 from apps.limits.services.raises import ask_for_raise, decide_raise
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
-from apps.tenants.selectors import get_tenant
+from apps.tenants.selectors import get_tenant, list_keys, list_members, name_keys, name_users
 
 EVENTS_SHOWN = 10
 REQUESTS_SHOWN = 50
+SUBJECTS_OFFERED = 200
 
 
 @page(Permission.SEE_TENANT)
@@ -38,13 +39,13 @@ def tenant_limits(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
 
 @page(operators)
 def limits(request: ConsoleRequest) -> HttpResponseBase:
-    return _render_limits(request, forms.LimitForm(auto_id="limit_%s"))
+    return _render_limits(request, forms.LimitForm(auto_id="limit_%s", is_operator=True))
 
 
 @page(operators)
 @require_POST
 def default_limit_set(request: ConsoleRequest) -> HttpResponseBase:
-    form = forms.LimitForm(request.POST, auto_id="limit_%s")
+    form = forms.LimitForm(request.POST, auto_id="limit_%s", is_operator=True)
     limit = attempt(form, lambda: services.set_limit(actor=request.actor, tenant=None, now=now(), **form.cleaned_data))
     if limit is None:
         return _render_limits(request, form)
@@ -55,7 +56,10 @@ def default_limit_set(request: ConsoleRequest) -> HttpResponseBase:
 @page(Permission.MANAGE_TENANT)
 @require_POST
 def limit_set(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
-    tenant, form = _managed(request, tenant_id), forms.LimitForm(request.POST, auto_id="limit_%s")
+    tenant, form = (
+        _managed(request, tenant_id),
+        forms.LimitForm(request.POST, auto_id="limit_%s", is_operator=request.actor.is_operator),
+    )
     limit = attempt(
         form, lambda: services.set_limit(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
     )
@@ -65,7 +69,11 @@ def limit_set(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
 @page(Permission.MANAGE_TENANT)
 @require_POST
 def block_set(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
-    tenant, form, moment = _managed(request, tenant_id), forms.BlockForm(request.POST, auto_id="block_%s"), now()
+    tenant, form, moment = (
+        _managed(request, tenant_id),
+        forms.BlockForm(request.POST, auto_id="block_%s", is_operator=request.actor.is_operator),
+        now(),
+    )
 
     def block() -> object:
         wanted = {name: form.cleaned_data[name] for name in ("scope", "subject", "reason")}
@@ -165,7 +173,7 @@ def raise_decide(request: ConsoleRequest, raise_id: UUID) -> HttpResponseBase:
     try:
         decide_raise(actor=request.actor, request=asked, is_approved=is_approved, answer=answer, now=now())
     except DomainError as error:
-        messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
+        messages.error(request, sentence(error.message))
     else:
         messages.success(request, "The raise holds from now on." if is_approved else "The raise is declined.")
     return redirect("console:limits")
@@ -202,7 +210,7 @@ def _change(request: ConsoleRequest, limit_id: UUID, form: Form | None, change: 
         try:
             change(limit)
         except DomainError as error:
-            messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
+            messages.error(request, sentence(error.message))
         else:
             messages.success(request, f"{shown}: done. Gateways follow within two seconds.")
     return redirect("console:tenant_limits", tenant_id) if tenant_id else redirect("console:limits")
@@ -233,6 +241,7 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
     context: dict[str, Any] = {
         "tenant": tenant,
         "rows": rows,
+        "names": _names_in(rows),
         "blocks": [
             {"block": block, "may_change": may_change(request.actor, block.setter, tenant.pk)}
             for block in selectors.list_blocks(actor=request.actor, tenant_id=tenant.pk)
@@ -241,8 +250,9 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
         "events": selectors.list_events(actor=request.actor, tenant_id=tenant.pk)[:EVENTS_SHOWN],
         "settings": settings_row,
         "may_set": may_set_for(request.actor, tenant.pk),
-        "limit_form": forms.LimitForm(auto_id="limit_%s"),
-        "block_form": forms.BlockForm(auto_id="block_%s"),
+        "subjects": _subjects(request, tenant),
+        "limit_form": forms.LimitForm(auto_id="limit_%s", is_operator=request.actor.is_operator),
+        "block_form": forms.BlockForm(auto_id="block_%s", is_operator=request.actor.is_operator),
         "raise_form": forms.RaiseAskForm(limits=[], auto_id="raise_%s"),
         "settings_form": forms.LimitSettingsForm(
             initial={"time_zone": settings_row.time_zone, "degraded": settings_row.degraded}
@@ -253,6 +263,20 @@ def _render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: dict[s
         (str(row["limit"].pk), str(row["limit"])) for row in rows
     ]
     return render_page(request, "tenant_limits.html", context)
+
+
+def _names_in(rows: list[dict[str, Any]]) -> dict[UUID, str]:
+    """Of the keys and members that limits name by their ids."""
+    ids = {UUID(row["limit"].subject) for row in rows if is_uuid(row["limit"].subject)}
+    return name_keys(ids) | name_users(ids)
+
+
+def _subjects(request: ConsoleRequest, tenant: Tenant) -> list[tuple[UUID, str]]:
+    """Ids that a limit may name, with what people call them."""
+    keys = list_keys(actor=request.actor, tenant_id=tenant.pk).usable(now())[:SUBJECTS_OFFERED]
+    members = list_members(actor=request.actor, tenant_id=tenant.pk)[:SUBJECTS_OFFERED]
+    named = [(key.pk, f"key {key}") for key in keys]
+    return named + [(member.user_id, f"member {member.user}") for member in members]
 
 
 def _row(request: ConsoleRequest, use: LimitUse) -> dict[str, Any]:

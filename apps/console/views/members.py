@@ -15,7 +15,7 @@ from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import ChildForm, InviteForm, RoleForm, ServiceAccountForm, TokenForm
 from apps.console.paging import newest_first
-from apps.console.rendering import attempt, render_page, words_of_refusal
+from apps.console.rendering import attempt, render_page, sentence, words_of_refusal
 from apps.console.usage_query import read_id, read_text
 from apps.quotas.services import open_tenant_below
 from apps.tenants import policies
@@ -27,6 +27,7 @@ from apps.tenants.selectors import (
     get_member,
     get_service_account,
     get_tenant,
+    get_token_of,
     list_children,
     list_invitations,
     list_members,
@@ -40,6 +41,7 @@ from apps.tenants.services import (
     remove_member,
     remove_service_account,
     revoke_invitation,
+    revoke_service_token,
 )
 
 # Several forms are on one page, each with a field of the same name.
@@ -97,7 +99,7 @@ def member_remove(request: ConsoleRequest, tenant_id: UUID, membership_id: UUID)
     try:
         remove_member(actor=request.actor, membership=member, now=now())
     except DomainError as error:
-        messages.error(request, f"{error.message[:1].upper()}{error.message[1:]}.")
+        messages.error(request, sentence(error.message))
     else:
         messages.success(request, f"{member.user} is no longer a member; the member's keys are revoked.")
     return redirect("console:members", tenant_id)
@@ -133,6 +135,19 @@ def service_account(request: ConsoleRequest, tenant_id: UUID, membership_id: UUI
         "created": {"token": made[0], "text": made[1]} if made else None,
     }
     return render_page(request, "service_account.html", context)
+
+
+@page(Permission.MANAGE_TENANT, is_dangerous=True)
+@require_POST
+def service_account_token_revoke(
+    request: ConsoleRequest, tenant_id: UUID, membership_id: UUID, token_id: UUID
+) -> HttpResponseBase:
+    member = get_service_account(actor=request.actor, tenant_id=tenant_id, membership_id=membership_id)
+    _managed(request, tenant_id)
+    token = get_token_of(member=member, token_id=token_id)
+    revoke_service_token(actor=request.actor, token=token, now=now())
+    messages.success(request, f"{token.name} is revoked.")
+    return redirect("console:service_account", tenant_id, member.pk)
 
 
 @page(Permission.MANAGE_TENANT, is_dangerous=True)

@@ -21,6 +21,13 @@ from apps.registry.selectors import get_model
 from apps.registry.services import create_model, create_version, draft_version
 
 MAX_API_CHARACTERS = 4000
+NEW_MODEL = {
+    "title": "New model",
+    "question": "What will people ask for, and what does it answer with?",
+    "button": "Register the model",
+    "list_url": "console:models",
+    "list_label": "Models",
+}
 
 
 @page(operators)
@@ -33,7 +40,7 @@ def model_new(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:version_new", made.pk)
     body = {"name": "llama-3-8b", "task": "generate"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/models/", body=body)
-    return render_page(request, "model_new.html", {"form": form, "api": api})
+    return render_page(request, "new.html", {**NEW_MODEL, "form": form, "api": api})
 
 
 @page(operators)

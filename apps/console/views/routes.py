@@ -12,10 +12,12 @@ from django.views.decorators.http import require_http_methods
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
+from apps.console.paging import by_name
 from apps.console.policies.snippets import api_call
 from apps.console.policies.split import changes_between, changes_of_membership, changes_of_places, shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.serving_forms import RouteForm, WeightsForm
+from apps.console.usage_query import read_id, read_text
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
 from apps.routing.models import Route
@@ -24,12 +26,27 @@ from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.routes import create_route, set_canary_weights
 
 ALL = 100
+NEW_ROUTE = {
+    "title": "New route",
+    "question": "Which public name leads to which version?",
+    "button": "Open the route",
+    "list_url": "console:routes",
+    "list_label": "Routes",
+}
 
 
 @page(operators)
 def routes(request: ConsoleRequest) -> HttpResponseBase:
-    rows = [{"route": route, "targets": _targets_of(route)} for route in list_routes()]
-    return render_page(request, "routes.html", {"rows": rows, "snapshot": get_snapshot_status()})
+    search, after = read_text(request.GET, "q"), read_id(request.GET, "after")
+    found, following = by_name(list_routes().filter(public_name__icontains=search), after=after, name="public_name")
+    context = {
+        "rows": [{"route": route, "targets": _targets_of(route)} for route in found],
+        "next": following,
+        "is_first_page": after is None,
+        "search": search,
+        "snapshot": get_snapshot_status(),
+    }
+    return render_page(request, "routes.html", context)
 
 
 @page(operators)
@@ -56,7 +73,7 @@ def route_new(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:route", made.pk)
     body = {"public_name": "chat", "targets": [{"version_id": "…", "weight": 100}]}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/routes/", body=body)
-    return render_page(request, "route_new.html", {"form": form, "api": api})
+    return render_page(request, "new.html", {**NEW_ROUTE, "form": form, "api": api})
 
 
 def _create(request: ConsoleRequest, form: RouteForm) -> Route:

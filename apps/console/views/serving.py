@@ -1,6 +1,7 @@
 """What is served: models and their versions, and the deployments that run them."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -15,10 +16,12 @@ from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
+from apps.console.paging import by_name
 from apps.console.policies.snippets import api_call
 from apps.console.policies.split import shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
+from apps.console.usage_query import read_id, read_text
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import (
     get_deployment,
@@ -29,7 +32,8 @@ from apps.deployments.selectors import (
     list_revisions,
 )
 from apps.deployments.services.deployments import scale_deployment
-from apps.registry.selectors import list_versions
+from apps.registry.models import Model
+from apps.registry.selectors import list_models
 from apps.routing.selectors.routes import list_routes
 from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
@@ -40,18 +44,31 @@ SHOWN_REVISIONS = 2
 
 @page(operators)
 def models(request: ConsoleRequest) -> HttpResponseBase:
-    versions = list(list_versions())
+    search, after = read_text(request.GET, "q"), read_id(request.GET, "after")
+    found, following = by_name(list_models().filter(name__icontains=search), after=after)
+    versions = [version for model in found for version in model.versions.all()]
     prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now())
     deployments = list(list_deployments())
-    groups: dict[Any, list[dict[str, Any]]] = {}
-    for version in versions:
-        row = {
+    context = {
+        "models": [{"model": each, "rows": _version_rows(each, prices, deployments)} for each in found],
+        "next": following,
+        "is_first_page": after is None,
+        "search": search,
+    }
+    return render_page(request, "models.html", context)
+
+
+def _version_rows(
+    model: Model, prices: Mapping[UUID, ListPrice | None], deployments: list[Deployment]
+) -> list[dict[str, Any]]:
+    return [
+        {
             "version": version,
             "price": _per_million(prices[version.pk]),
             "deployments": [deployment for deployment in deployments if deployment.version_id == version.pk],
         }
-        groups.setdefault(version.model, []).append(row)
-    return render_page(request, "models.html", {"models": [{"model": m, "rows": rows} for m, rows in groups.items()]})
+        for version in model.versions.all()
+    ]
 
 
 @page(operators)

@@ -30,6 +30,13 @@ from apps.tenants.selectors import count_usable_keys, get_tenant, list_billed_te
 from apps.tenants.services import invite_member
 from apps.usage.selectors.reports import UsageTotals, report_usage, scope_for
 
+NEW_TENANT = {
+    "title": "New tenant",
+    "question": "Who is it, and how well should it be served?",
+    "button": "Open the tenant",
+    "list_url": "console:tenants",
+    "list_label": "Tenants",
+}
 EVENTS_SHOWN = 3
 KEYS_SHOWN = 8
 MEMBERS_SHOWN = 8
@@ -63,7 +70,7 @@ def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:tenant", tenant.pk)
     body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
-    return render_page(request, "tenant_create.html", {"form": form, "api": api})
+    return render_page(request, "tenant_create.html", {**NEW_TENANT, "form": form, "api": api})
 
 
 @page(Permission.SEE_TENANT)

@@ -15,7 +15,7 @@ from apps.registry.selectors import name_versions
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys, name_users
-from apps.usage.selectors.reports import UsageRow, report_usage, sum_usage
+from apps.usage.selectors.reports import UsageRow, rank_usage, report_usage, sum_usage
 
 GROUP_LABELS = {
     "model": "Model",
@@ -35,6 +35,7 @@ SORTS = {
     "output_tokens": "Output tokens",
     "cost_usd": "Cost",
 }
+MOST_ROWS = 1000  # there may be very many end users and workflows
 # What one click on a row of a group leads to: the same page, narrowed to that row, by the next finer group.
 FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
 
@@ -44,13 +45,17 @@ def usage(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     scope, group = query.scope(request.actor), _group(request)
     sort = _sort(request, group)
-    rows = report_usage(scope=scope, group_by=[group], zone=query.period.zone)
+    if group == "day":
+        rows = report_usage(scope=scope, group_by=[group], zone=query.period.zone)
+    else:
+        rows = rank_usage(scope=scope, group=group, by=sort, size=MOST_ROWS)
     context = {
         "query": query,
         "group": group,
         "groups": _groups(request),
         "group_label": ALL_GROUP_LABELS[group],
         "rows": [_shown(row, group) for row in _ranked(rows, sort)],
+        "is_cut": len(rows) == MOST_ROWS,
         "sort": sort,
         "sorts": SORTS,
         "totals": sum_usage(scope=scope),

@@ -18,7 +18,7 @@ from apps.identity.selectors import find_second_factor
 from apps.identity.services.second_factor import remove_second_factor
 from apps.identity.services.sessions import end_sessions_of
 from apps.tenants.matrix import Permission
-from apps.tenants.selectors import get_user_by_id, list_users
+from apps.tenants.selectors import count_working_keys_of, get_user_by_id, list_users
 from apps.tenants.services import change_access
 
 
@@ -45,6 +45,7 @@ def user(request: ConsoleRequest, user_id: UUID) -> HttpResponseBase:
         "person": person,
         "form": form,
         "has_device": find_second_factor(person) is not None,
+        "key_count": count_working_keys_of(person, now=now()),
         "events": list_entries_of(subject_type="user", subject_id=str(person.pk), limit=8),
     }
     return render_page(request, "user.html", context)

@@ -1,7 +1,7 @@
 """The life of a replica as one table: what may follow a state, how long it may last, and what it means if it lasts.
 
         pending → placed → fetching → starting → warming → ready ⇄ degraded
-                                                             ⇅
+                                                  draining ⇅
                                                           sleeping
     any with a node → draining → stopped; any → failed, and from there again starting; unknown while its node is silent
 
@@ -63,11 +63,11 @@ TABLE = {
         alarm="it makes no progress, and is neither well nor ended",
     ),
     DRAINING: StateRule(
-        followers=(STOPPED, FAILED, UNKNOWN, READY, STARTING, PLACED),
+        followers=(*_RISING, *_SERVING, STOPPED, FAILED, UNKNOWN),
         limit=timedelta(minutes=15),
         alarm="it has not finished what it had",
     ),
-    SLEEPING: StateRule(followers=(STARTING, WARMING, READY, *_ENDING, UNKNOWN)),
+    SLEEPING: StateRule(followers=(*_RISING, READY, *_ENDING, UNKNOWN)),
     STOPPED: StateRule(followers=(*_RISING, READY, FAILED, UNKNOWN)),
     FAILED: StateRule(
         followers=(*_RISING, *_SERVING, DRAINING, STOPPED, UNKNOWN),

@@ -34,7 +34,7 @@ def admit_outsider(*, issuer: str, claims: Mapping[str, str], granted: Granted, 
 def _make_user(issuer: str, claims: Mapping[str, str], now: datetime) -> User:
     email = str(claims.get("email") or "")
     if email and User.objects.filter(email__iexact=email).exists():
-        raise ConflictError("an account here has this address already; an operator can remove the address from it")
+        raise ConflictError("an account here has this address already; a platform admin can take the address from it")
     user = create_user(actor=SYSTEM, username=_free_name(claims), password=None, email=email, now=now)
     OutsideIdentity.objects.create(user=user, issuer=issuer, subject=claims["sub"])
     return user

@@ -1,8 +1,9 @@
 """What usage records say was used of a limit in a period, by subject and gateway process."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -14,32 +15,46 @@ from apps.limits.models import Limit
 from apps.limits.policies import NANO_PER_USD
 from apps.tenants.models import Tenant
 from apps.usage.models import UsageRecord
+from apps.usage.policies.checking import EARLY_DAYS
+from apps.usage.policies.slots import utc_days
+from apps.usage.selectors.records import oldest_arrival
 from workers.contracts.limits import EACH, MONEY_KINDS, Period, subject_name
 
-_EARLIEST = datetime(2020, 1, 1, tzinfo=UTC)
+_SUMS = {False: Sum(F("input_tokens") + F("output_tokens")), True: Sum("cost_usd") * NANO_PER_USD}  # by: is it money
 _SUBJECT_COLUMNS = {"member": "user_id", "key": "key_id"}
 
 
-def sum_by_subject(*, limit: Limit, holder: UUID, period: Period) -> dict[str, dict[str, int]]:
-    """Subject → process → used. `holder` is the tenant whose accounts they are; those below it use them, too."""
-    records = _records(limit, holder, period)
-    rows = records.values("subject", "boot_id").annotate(
-        tokens=Sum(F("input_tokens") + F("output_tokens")), cost=Sum("cost_usd")
-    )
-    used: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in rows:
-        amount = int(row["cost"] * NANO_PER_USD) if limit.kind in MONEY_KINDS else int(row["tokens"])
-        if amount:
-            used[subject_name(str(holder), row["subject"] or "")][row["boot_id"]] = amount
-    return dict(used)
+def sum_by_subject(*, limit: Limit, holder: UUID, period: Period, now: datetime) -> dict[str, dict[str, int]]:
+    """Subject → process → used. `holder` is the tenant whose accounts they are; those below it use them, too.
+
+    Day after day, so that no statement runs longer than a day of records takes, however long the period is.
+    """
+    tenants = _tenants(limit, holder)
+    used: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for start, end in _days(limit, period, now):
+        records = _records(limit, tenants).filter(arrived_at__gte=start, arrived_at__lt=end)
+        for row in records.values("subject", "boot_id").annotate(used=_SUMS[limit.kind in MONEY_KINDS]):
+            used[row["subject"] or ""][row["boot_id"]] += row["used"]
+    return {
+        subject_name(str(holder), subject): {boot: int(amount) for boot, amount in by_boot.items() if int(amount)}
+        for subject, by_boot in used.items()
+    }
 
 
-def _records(limit: Limit, holder: UUID, period: Period) -> QuerySet[Any]:
-    records: QuerySet[Any] = UsageRecord.objects.filter(
-        tenant_id__in=_tenants(limit, holder), arrived_at__gte=_start(limit, period)
-    )
-    if period.end != float("inf"):
-        records = records.filter(arrived_at__lt=datetime.fromtimestamp(period.end, UTC))
+def _days(limit: Limit, period: Period, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Of the part of the period from which records may have come."""
+    latest = now + timedelta(days=EARLY_DAYS)
+    end = latest if period.end == float("inf") else min(datetime.fromtimestamp(period.end, UTC), latest)
+    start = datetime.fromtimestamp(period.start, UTC)
+    oldest = oldest_arrival()
+    start = max(start, oldest) if oldest else end
+    if limit.reset_at:
+        start = max(start, limit.reset_at)
+    return utc_days(start, end)
+
+
+def _records(limit: Limit, tenants: Sequence[UUID]) -> QuerySet[Any]:
+    records: QuerySet[Any] = UsageRecord.objects.filter(tenant_id__in=tenants)
     if limit.public_model:
         records = records.filter(public_model=limit.public_model)
     records = records.annotate(subject=_subject(limit.scope)).order_by()
@@ -51,11 +66,6 @@ def _subject(scope: str) -> Cast | Coalesce | Value:
         return Value("", output_field=CharField())
     owner = Cast(_SUBJECT_COLUMNS.get(scope, "user_id"), CharField())
     return Coalesce(NullIf(F("end_user"), Value("")), owner) if scope == "end_user" else owner
-
-
-def _start(limit: Limit, period: Period) -> datetime:
-    start = max(datetime.fromtimestamp(period.start, UTC), _EARLIEST)
-    return max(start, limit.reset_at) if limit.reset_at else start
 
 
 def _tenants(limit: Limit, holder: UUID) -> Sequence[UUID]:

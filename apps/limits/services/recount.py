@@ -5,6 +5,7 @@ written only if no process has begun to use it since it was read; else the next 
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 
 EACH_S = 3600
 AFTER_A_DEATH_EACH_S = 5
+SHARE_OF_TIME = 20  # a count that took a second is not made again for so many
 SILENT_MS = 3_000
 MAY_REPORT_FOR_MS = 900_000
 KEEP_S = 40 * 86_400
@@ -82,19 +84,26 @@ def _recount_if_due(limit: Limit, now: datetime) -> int:
     for zone, tenants in _tenants_by_zone(limit).items():
         for period in _periods(limit.kind, ZoneInfo(zone), now):
             marker = contract.marker_of(rule_of(limit), period)
-            counted_at = client.get(contract.COUNTED_KEY + marker)
-            if _is_due(counted_at, holders, now) and _recount(client, limit, tenants, period):
-                keep_s = _keep_s(period)
-                client.set(contract.COUNTED_KEY + marker, int(now.timestamp()), ex=keep_s)
+            began_s = time.monotonic()
+            if not _is_due(client.get(contract.COUNTED_KEY + marker), holders, now):
+                continue
+            if _recount(client, limit, tenants, period, now):
+                _note_counted(client, marker, period, now, took_s=time.monotonic() - began_s)
                 counted += 1
     return counted
+
+
+def _note_counted(client: Any, marker: str, period: contract.Period, now: datetime, *, took_s: float) -> None:
+    client.set(contract.COUNTED_KEY + marker, f"{now.timestamp():.0f} {took_s:.3f}", ex=_keep_s(period))
 
 
 def _is_due(counted_at: bytes | None, holders: _Holders, now: datetime) -> bool:
     if counted_at is None:
         return True
-    age_s = now.timestamp() - int(counted_at)
-    return age_s >= EACH_S or (holders.has_died and age_s >= AFTER_A_DEATH_EACH_S)
+    at_s, _, took_s = counted_at.decode().partition(" ")
+    age_s, rest_s = now.timestamp() - float(at_s), float(took_s or 0) * SHARE_OF_TIME
+    each_s = AFTER_A_DEATH_EACH_S if holders.has_died else EACH_S
+    return age_s >= max(each_s, rest_s)
 
 
 def _periods(kind: str, zone: ZoneInfo, now: datetime) -> Iterator[contract.Period]:
@@ -105,13 +114,13 @@ def _periods(kind: str, zone: ZoneInfo, now: datetime) -> Iterator[contract.Peri
         yield period_at(kind, zone, current.end)
 
 
-def _recount(client: Any, limit: Limit, tenants: list[UUID], period: contract.Period) -> bool:
+def _recount(client: Any, limit: Limit, tenants: list[UUID], period: contract.Period, now: datetime) -> bool:
     """Records are read before the holders: what they report meanwhile is more, never less."""
     rule = rule_of(limit)
     marker = contract.marker_of(rule, period)
     used: dict[str, dict[str, int]] = {}
     for tenant_id in tenants:
-        used |= sum_by_subject(limit=limit, holder=tenant_id, period=period)
+        used |= sum_by_subject(limit=limit, holder=tenant_id, period=period, now=now)
     truth = {contract.account_of(rule, period, subject): by_boot for subject, by_boot in used.items()}
     alive = _read_holders().alive
     known = {name.decode() for name in client.smembers(contract.ACCOUNTS_OF_KEY + marker)}

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +19,7 @@ from apps.common.errors import InvalidInputError
 Column = Any  # Django's Field is generic to mypy only
 NO_FILTERS = frozenset({"cursor", "page_size", "watch", "resource_version", "dry_run"})
 MOST_VALUES = 200
-_LONGEST_TEXT = 500
+LONGEST_TEXT = 500
 _BIGGEST_INTEGER = 2**63 - 1
 
 
@@ -119,7 +119,7 @@ def _integer(text: str) -> int:
 
 
 def _text(text: str) -> str:
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > LONGEST_TEXT:
         raise ValueError("is too long")
     return text
 
@@ -134,7 +134,10 @@ def _moment(text: str) -> datetime:
     moment = parse_datetime(text.replace(" ", "+"))  # a + of an address is a space
     if moment is None or moment.tzinfo is None:
         raise ValueError("is not a time with its zone, such as 2026-11-29T12:00:00Z")
-    return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("is out of range") from error
 
 
 def _labels(text: str) -> dict[str, str]:

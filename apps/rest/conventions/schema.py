@@ -1,18 +1,26 @@
 """What the conventions add to each operation of the OpenAPI document."""
 
+import re
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
-from apps.rest.conventions.listing import Filter, filters_of
+from apps.rest.conventions.listing import LONGEST_TEXT, Filter, filters_of
 from apps.rest.conventions.views import WRITE_METHODS, ConventionalView
-from apps.rest.conventions.writing import REPLACES
 from apps.rest.policies.idempotency import LONGEST_KEY
 
+_HEX = "[0-9a-fA-F]"
+_UUID = rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
+_INTEGER = r"-?\d{1,18}"
+_LABEL = r"[a-z0-9./_-]+=[^,\x00]*"
 _TYPES: dict[str, dict[str, Any]] = {
     "boolean": {"type": "boolean"},
     "date-time": {"type": "string", "format": "date-time"},
+    "uuid": {"type": "string", "pattern": f"^{_UUID}(,{_UUID})*$"},
+    "integer": {"type": "string", "pattern": f"^{_INTEGER}(,{_INTEGER})*$"},
+    "labels": {"type": "string", "pattern": f"^{_LABEL}(,{_LABEL})*$"},
+    "text": {"type": "string", "maxLength": LONGEST_TEXT, "pattern": r"^[^\x00]*$"},
 }
 _HINTS = {
     "labels": "All of these: name=value, several with commas.",
@@ -31,13 +39,10 @@ class ConventionalSchema(AutoSchema):  # type: ignore[no-untyped-call]
 
     def _of_writes(self) -> list[OpenApiParameter]:
         key = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY}
-        found = [
+        return [
             _query("dry_run", {"type": "boolean"}, "Checks everything, says what would change, changes nothing."),
             _header("Idempotency-Key", key, "The same request with the same key is answered once, for 24 h."),
         ]
-        if self.method in REPLACES:
-            found.append(_header("If-Match", {"type": "string"}, "Only if it still has this ETag."))
-        return found
 
     def _of_reads(self) -> list[OpenApiParameter]:
         found = [_header("If-None-Match", {"type": "string"}, "304 when it still has this ETag.")]
@@ -49,7 +54,10 @@ class ConventionalSchema(AutoSchema):  # type: ignore[no-untyped-call]
 
 
 def _of_filter(asked: Filter) -> OpenApiParameter:
-    schema = _TYPES.get(asked.kind, {"type": "string"})
+    schema = _TYPES[asked.kind]
+    if asked.choices:
+        one = "|".join(map(re.escape, asked.choices))
+        schema = {"type": "string", "pattern": f"^({one})(,({one}))*$"}
     return _query(asked.name, schema, _HINTS.get(asked.kind, "") + _choices(asked))
 
 

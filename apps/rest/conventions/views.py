@@ -29,12 +29,14 @@ _OK = 200
 class ConventionalView(APIView):
     """`reported` are fields of its answer that nobody sets: an If-Match does not look at them.
 
-    `has_own_filters` is for a list that reads its query itself.
+    `has_own_filters` is for a list that reads its query itself, `describes_itself` for what says in its own words what
+    a dry run would do.
     """
 
     pagination_class: type[NewestFirst] = NewestFirst
     reported: ClassVar[frozenset[str]] = frozenset()
     has_own_filters: ClassVar[bool] = False
+    describes_itself: ClassVar[bool] = False
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Django REST framework's own, with the conventions around the handler."""
@@ -79,7 +81,13 @@ class ConventionalView(APIView):
 
     def _answer(self, request: Request, handler: Callable[[], Any]) -> Any:
         if request.method in WRITE_METHODS and hasattr(self, request.method.lower()):
-            writes = Writes(request, asker=asker_of(request), current=self._shown, now=timezone.now())
+            writes = Writes(
+                request,
+                asker=asker_of(request),
+                current=self._shown,
+                now=timezone.now(),
+                describes_itself=self.describes_itself,
+            )
             return self._tagged(writes.run(handler, self.list_changes_noted))
         response = self._tagged(handler())
         known = request.headers.get("If-None-Match")

@@ -14,8 +14,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.common.errors import DomainError, InvalidInputError
-from apps.rest.policies.conditions import matches
+from apps.rest.policies.conditions import ANY, matches
 from apps.rest.policies.diffing import differences, without_shown_once
+from apps.rest.policies.idempotency import key_problem
 from apps.rest.services.answers import Answer, Claim, claim_key, keep_answer
 
 Handler = Callable[[], Response]
@@ -38,11 +39,20 @@ class ConditionRequiredError(DomainError):
 class Writes:
     """One write of one view. `current` gives what GET would show at the same address, None where there is no GET."""
 
-    def __init__(self, request: Request, *, asker: str, current: Callable[[], Response | None], now: Any) -> None:
+    def __init__(
+        self,
+        request: Request,
+        *,
+        asker: str,
+        current: Callable[[], Response | None],
+        now: Any,
+        describes_itself: bool = False,
+    ) -> None:
         self._request = request
         self._asker = asker
         self._current = current
         self._now = now
+        self._describes_itself = describes_itself
         self.is_dry_run = wants_dry_run(request)
 
     def run(self, handler: Handler, changes: Callable[[], list[Any]]) -> Response:
@@ -63,6 +73,8 @@ class Writes:
 
     def _claim(self) -> tuple[Claim | None, Answer | None]:
         key = self._request.headers.get("Idempotency-Key")
+        if key is not None and (problem := key_problem(key)):
+            raise InvalidInputError(problem, fields={"Idempotency-Key": problem})
         if key is None or self.is_dry_run:
             return None, None
         request = self._request
@@ -82,6 +94,8 @@ class Writes:
             if settings.API_REQUIRES_IF_MATCH and self._request.method in REPLACES:
                 raise ConditionRequiredError("say what you change: If-Match with its ETag, or * for whatever it is")
             return self._current() if self.is_dry_run else None
+        if header.strip() == ANY and (there := self._current()) is None:
+            return there  # the handler itself finds out whether there is something
         _lock(self._current())
         before = self._current()
         if not matches(header, before["ETag"] if before is not None else ""):
@@ -90,6 +104,9 @@ class Writes:
 
     def _tried(self, handler: Handler, before: Response | None, changes: Callable[[], list[Any]]) -> Response:
         response = handler()
+        if self._describes_itself:
+            transaction.set_rollback(True)
+            return response
         was = before.data if before is not None else None
         becomes = without_shown_once(response.data)
         transaction.set_rollback(True)

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from apps.common.errors import ConflictError, DomainError, InvalidInputError
+from apps.common.errors import ConflictError, DomainError
 from apps.rest.models import KeptAnswer
-from apps.rest.policies.idempotency import KEPT_FOR, key_digest, key_problem, request_digest
+from apps.rest.policies.idempotency import KEPT_FOR, key_digest, request_digest
 
 _FERNET_KEY_BYTES = 32
 _INSERT = """
@@ -52,8 +52,6 @@ def claim_key(
 
     A second request with the key, while the first is under way, waits for its end, and is refused after a while.
     """
-    if problem := key_problem(key):
-        raise InvalidInputError(problem, fields={"Idempotency-Key": problem})
     digest, request = key_digest(key, asker), request_digest(method, path, body)
     KeptAnswer.objects.filter(pk=digest, expires_at__lte=now).delete()
     row = KeptAnswer(key_sha256=digest, request_sha256=request, expires_at=now + KEPT_FOR)

@@ -49,6 +49,14 @@ def set_canary_weights(
     return route
 
 
+@transaction.atomic
+def delete_route(*, actor: Actor, route: Route, now: datetime) -> None:
+    """Gateways know no such model from the next snapshot on."""
+    record_change(actor=actor, action="route.deleted", subject=route, now=now, before=_shown(route))
+    route.delete()
+    enqueue_on_commit(PUBLISH)
+
+
 def _replace_targets(route: Route, weights: Mapping[UUID, int], alternatives: Sequence[UUID]) -> None:
     if problem := problem_of_weights(weights):
         raise InvalidInputError(problem, fields={"targets": problem})

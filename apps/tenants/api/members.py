@@ -111,6 +111,19 @@ class ServiceAccountTokensView(ActorView):
         return member
 
 
+class ServiceAccountTokenView(ActorView):
+    rules = {"DELETE": Permission.MANAGE_TENANT}
+    dangerous = WRITES
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, tenant_id: UUID, membership_id: UUID, token_id: UUID) -> Response:  # noqa: ARG002
+        member = selectors.get_service_account(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
+        self.require(policies.may_manage_tenant(self.actor, tenant_id))
+        token = selectors.get_token_of(member=member, token_id=token_id)
+        services.revoke_service_token(actor=self.actor, token=token, now=self.now)
+        return Response(status=204)
+
+
 class InvitationsView(ActorView):
     rules = {"*": Permission.MANAGE_MEMBERS}
     dangerous = WRITES

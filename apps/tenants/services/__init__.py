@@ -2,7 +2,6 @@
 
 from apps.tenants.services.invitations import accept_invitation, invite, join_by_invitation, revoke_invitation
 from apps.tenants.services.keys import (
-    PUBLISH,
     create_key,
     forget_expired_playground_keys,
     mint_playground_key,
@@ -10,7 +9,7 @@ from apps.tenants.services.keys import (
     rotate_key,
 )
 from apps.tenants.services.members import add_member, change_role, invite_member, remove_member
-from apps.tenants.services.people import change_access, change_password, create_user, set_platform_roles
+from apps.tenants.services.people import PUBLISH, change_access, change_password, create_user, set_platform_roles
 from apps.tenants.services.service_accounts import create_service_account, remove_service_account
 from apps.tenants.services.tenants import count_what_goes, create_tenant, reasons_against_removal, remove_tenant
 from apps.tenants.services.tokens import create_service_token, revoke_service_token

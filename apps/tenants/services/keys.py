@@ -19,9 +19,8 @@ from apps.tenants.policies import (
     normal_paths,
 )
 from apps.tenants.services.locking import lock_tenant
+from apps.tenants.services.people import PUBLISH
 from workers.contracts.paths import CLIENT_PATHS
-
-PUBLISH = "routing.publish"
 
 
 @transaction.atomic

@@ -21,6 +21,8 @@ def add_member(
     now: datetime,
     source: str = MembershipSource.LOCAL,
 ) -> Membership:
+    if user.is_service_account and user.memberships.exists():
+        raise ConflictError("a service account belongs to one tenant, whose admins make its tokens")
     membership = Membership(tenant=tenant, user=user, role=role, source=source, created_at=now)
     save_checked(membership)
     note_access_changed(user)

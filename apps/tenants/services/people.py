@@ -9,8 +9,10 @@ from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
+from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import User
 
+PUBLISH = "routing.publish"
 PLATFORM_ROLES = ("is_platform_admin", "is_operator", "is_finance")
 
 
@@ -54,6 +56,8 @@ def change_password(*, actor: Actor, user: User, password: str, now: datetime) -
 def set_platform_roles(*, actor: Actor, user: User, now: datetime, **roles: bool) -> User:
     """`roles` are those of PLATFORM_ROLES; what is left out stays. The last platform admin stays one."""
     before = {name: getattr(user, name) for name in PLATFORM_ROLES}
+    if user.is_service_account and any(roles.values()):
+        raise ConflictError("a service account is its tenant's, whose admins make its tokens: it gets no platform role")
     if before["is_platform_admin"] and not roles.get("is_platform_admin", True):
         keep_a_platform_admin(user)
     for name, is_held in roles.items():
@@ -66,8 +70,23 @@ def set_platform_roles(*, actor: Actor, user: User, now: datetime, **roles: bool
 
 
 @transaction.atomic
-def change_access(*, actor: Actor, user: User, now: datetime, is_active: bool | None = None, **roles: bool) -> User:
-    """What is left out stays. Who is disabled is signed out by the next request; tokens stop with it, too."""
+def change_email(*, actor: Actor, user: User, email: str, now: datetime) -> User:
+    """An empty one leaves the account without an address: no letter reaches it, and it signs in by its name."""
+    before, user.email = {"email": user.email}, email
+    save_checked(user)
+    record_change(
+        actor=actor, action="user.email_changed", subject=user, now=now, before=before, after={"email": email}
+    )
+    return user
+
+
+@transaction.atomic
+def change_access(
+    *, actor: Actor, user: User, now: datetime, is_active: bool | None = None, email: str | None = None, **roles: bool
+) -> User:
+    """What is left out stays. Who is disabled is signed out by the next request; tokens and API keys stop with it."""
+    if email is not None and email != user.email:
+        change_email(actor=actor, user=user, email=email, now=now)
     if is_active is not None and is_active != user.is_active:
         _set_active(actor, user, is_active=is_active, now=now)
     return set_platform_roles(actor=actor, user=user, now=now, **roles) if roles else user
@@ -92,6 +111,7 @@ def _set_active(actor: Actor, user: User, *, is_active: bool, now: datetime) -> 
     note_access_changed(user)
     action = "user.enabled" if is_active else "user.disabled"
     record_change(actor=actor, action=action, subject=user, now=now)
+    enqueue_on_commit(PUBLISH)
 
 
 def _set_password(user: User, password: str) -> None:

@@ -12,9 +12,9 @@ from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import APIKey, KeyKind, Membership, Tenant
 from apps.tenants.policies import LEVELS
-from apps.tenants.services.keys import PUBLISH, revoke_key
+from apps.tenants.services.keys import revoke_key
 from apps.tenants.services.locking import lock_tenant
-from apps.tenants.services.people import note_access_changed
+from apps.tenants.services.people import PUBLISH, note_access_changed
 from apps.tenants.services.service_accounts import remove_service_account
 
 # Bills name keys, and a re-rating needs what was agreed.
@@ -42,7 +42,7 @@ def remove_tenant(*, actor: Actor, tenant: Tenant, now: datetime) -> None:
     locked = lock_tenant(tenant.pk)
     if reasons := reasons_against_removal(locked, now):
         raise ConflictError("; ".join(reasons))
-    for key in APIKey.objects.usable(now).filter(tenant=locked):
+    for key in APIKey.objects.filter(tenant=locked, revoked_at=None):
         revoke_key(actor=actor, key=key, now=now)
     for member in Membership.objects.filter(tenant=locked).select_related("user"):
         _let_go(actor, member, now)
@@ -67,17 +67,16 @@ def reasons_against_removal(tenant: Tenant, now: datetime) -> list[str]:
 
 def count_what_goes(tenant: Tenant) -> list[tuple[str, int]]:
     """By its name in the plural, what there is any of."""
-    found = [
-        (str(relation.related_model._meta.verbose_name_plural), relation.related_model, relation.field.name)  # noqa: SLF001 - Django's documented API
-        for relation in _what_goes()
-    ]
-    counts = [(name, model.objects.filter(**{field: tenant}).count()) for name, model, field in found]
-    return sorted((name, count) for name, count in counts if count)
+    found = []
+    for relation in _what_goes():
+        count = relation.related_model.objects.filter(**{relation.field.name: tenant}).count()
+        found.append((str(relation.related_model._meta.verbose_name_plural), count))  # noqa: SLF001 - likewise
+    return sorted((name, count) for name, count in found if count)
 
 
 def _what_goes() -> list[Any]:
     """Every table that hangs on a tenant; a new one is covered without a line of its own."""
-    fields = Tenant._meta.get_fields(include_hidden=True)  # noqa: SLF001 - Django's documented API
+    fields: list[Any] = list(Tenant._meta.get_fields(include_hidden=True))  # noqa: SLF001 - Django's documented API
     hanging = [each for each in fields if each.auto_created and getattr(each, "on_delete", None) is CASCADE]
     return [each for each in hanging if each.related_model._meta.label not in KEPT]  # noqa: SLF001 - likewise
 

@@ -20,6 +20,7 @@ _TYPES: dict[Kind, pa.DataType] = {
     "integer": pa.int64(),
     "number": pa.float64(),
     "money": pa.decimal128(38, 12),
+    "unit_price": pa.decimal128(38, 20),
     "flag": pa.bool_(),
     "moment": pa.timestamp("us", tz="UTC"),
     "day": pa.date32(),

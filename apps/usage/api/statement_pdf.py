@@ -1,20 +1,34 @@
-"""A statement on paper. The built-in fonts know Latin-1; what they do not know becomes a question mark."""
+"""A statement on paper, whatever scripts the names are in (statement_fonts.py)."""
 
 from collections.abc import Iterable, Sequence
 
 from fpdf import FPDF
 from fpdf.enums import XPos, YPos
 
+from apps.usage.api.statement_fonts import choose_font
 from apps.usage.selectors.reports import UsageRow
 from apps.usage.selectors.statements import Statement
 
-_FONT = "Helvetica"
 _HEADS = ("Requests", "Input", "Cached", "Output", "List USD", "Cost USD")
 _WIDTHS = (58, 20, 24, 20, 22, 23, 23)
 
 
+class _Page(FPDF):
+    """Prints in the font that all its texts need."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        super().__init__(format="A4")
+        self._font = choose_font(self, texts)
+
+    def use(self, size: int, style: str = "") -> None:
+        self.set_font(self._font.family, style, size)
+
+    def printable(self, text: str) -> str:
+        return self._font.printable(text)
+
+
 def statement_pdf(statement: Statement) -> bytes:
-    page = FPDF(format="A4")
+    page = _Page([statement.tenant.name, *map(_version_of, statement.by_version)])
     page.set_creation_date(statement.made_at)
     page.set_title(f"Statement {statement.tenant.name} {statement.month.first_day:%Y-%m}")
     page.set_auto_page_break(auto=True, margin=18)
@@ -26,7 +40,7 @@ def statement_pdf(statement: Statement) -> bytes:
     return bytes(page.output())
 
 
-def _head(page: FPDF, statement: Statement) -> None:
+def _head(page: _Page, statement: Statement) -> None:
     _line(page, "Tokenyard", size=11)
     _line(page, f"Statement for {statement.month.first_day:%B %Y}", size=20, style="B")
     _line(page, f"Tenant {statement.tenant.name}", size=12)
@@ -37,11 +51,11 @@ def _head(page: FPDF, statement: Statement) -> None:
     page.ln(4)
 
 
-def _table(page: FPDF, title: str, rows: Iterable[tuple[str, UsageRow]]) -> None:
+def _table(page: _Page, title: str, rows: Iterable[tuple[str, UsageRow]]) -> None:
     _line(page, title, size=12, style="B")
-    page.set_font(_FONT, "B", 8)
+    page.use(8, "B")
     _cells(page, ["", *_HEADS])
-    page.set_font(_FONT, "", 8)
+    page.use(8)
     for name, row in rows:
         _cells(page, [name[:40], *_figures(row)])
     page.ln(4)
@@ -52,7 +66,7 @@ def _figures(row: UsageRow) -> list[str]:
     return [*(f"{count:,}" for count in counts), f"{row.list_usd:,.6f}", f"{row.cost_usd:,.6f}"]
 
 
-def _notes(page: FPDF, statement: Statement) -> None:
+def _notes(page: _Page, statement: Statement) -> None:
     totals = statement.totals
     notes = [
         f"{totals.request_count:,} requests, {totals.unsuccessful_count:,} of them not completed.",
@@ -68,21 +82,17 @@ def _notes(page: FPDF, statement: Statement) -> None:
         _line(page, note, size=8)
 
 
-def _cells(page: FPDF, texts: Sequence[str]) -> None:
+def _cells(page: _Page, texts: Sequence[str]) -> None:
     for width, text in zip(_WIDTHS, texts, strict=True):
         align = "L" if page.get_x() <= page.l_margin else "R"
-        page.cell(width, 5, _printable(text), border="B", align=align, new_x=XPos.RIGHT, new_y=YPos.TOP)
+        page.cell(width, 5, page.printable(text), border="B", align=align, new_x=XPos.RIGHT, new_y=YPos.TOP)
     page.ln(5)
 
 
-def _line(page: FPDF, text: str, *, size: int, style: str = "") -> None:
-    page.set_font(_FONT, style, size)
-    page.multi_cell(0, size / 2 + 1, _printable(text), new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+def _line(page: _Page, text: str, *, size: int, style: str = "") -> None:
+    page.use(size, style)
+    page.multi_cell(0, size / 2 + 1, page.printable(text), new_x=XPos.LMARGIN, new_y=YPos.NEXT)
 
 
 def _version_of(row: UsageRow) -> str:
     return row.names["version"] or row.names["model"] or "no model"
-
-
-def _printable(text: str) -> str:
-    return text.encode("latin-1", "replace").decode("latin-1")

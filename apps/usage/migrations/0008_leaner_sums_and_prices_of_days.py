@@ -1,4 +1,4 @@
-"""What a record costs Postgres: one index less on each sum, none on its id; and the price line that was paid."""
+"""Indexes that cost less, or that searches need; and the price line that was paid."""
 
 import django.contrib.postgres.indexes
 from django.db import migrations, models
@@ -49,6 +49,14 @@ class Migration(migrations.Migration):
             name="usage_day_tenant",
         ),
         migrations.RemoveIndex(
+            model_name="usagerecord",
+            name="usage_record_request",
+        ),
+        migrations.RemoveIndex(
+            model_name="usagerecord",
+            name="usage_record_workflow",
+        ),
+        migrations.RemoveIndex(
             model_name="usageslot",
             name="usage_slot_tenant",
         ),
@@ -94,6 +102,34 @@ class Migration(migrations.Migration):
             model_name="usageday",
             index=django.contrib.postgres.indexes.BrinIndex(
                 autosummarize=True, fields=["slot"], name="usage_day_time", pages_per_range=16
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="usagerecord",
+            index=models.Index(fields=["request_id"], name="usage_record_request"),
+        ),
+        migrations.AddIndex(
+            model_name="usagerecord",
+            index=models.Index(
+                condition=models.Q(("workflow_id", ""), _negated=True),
+                fields=["workflow_id", "arrived_at"],
+                name="usage_record_workflow",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="usagerecord",
+            index=models.Index(
+                condition=models.Q(("end_user", ""), _negated=True),
+                fields=["end_user", "arrived_at"],
+                name="usage_record_end_user",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="usagerecord",
+            index=models.Index(
+                condition=models.Q(("error_code", ""), _negated=True),
+                fields=["error_code", "arrived_at"],
+                name="usage_record_error",
             ),
         ),
         migrations.AddIndex(

@@ -6,6 +6,17 @@ from django.db.models import Q
 from apps.common.ids import new_id
 from workers.contracts.pricing import WHOLE_E8
 
+_SEARCHED = {
+    "workflow_id": "usage_record_workflow",
+    "end_user": "usage_record_end_user",
+    "error_code": "usage_record_error",
+}
+
+
+def _when_named(column: str, name: str) -> models.Index:
+    """Only of the records that name one."""
+    return models.Index(fields=[column, "arrived_at"], name=name, condition=~Q(**{column: ""}))
+
 
 class UsageRecord(models.Model):
     """One request, exactly once: the fields of contracts.UsageRecord, and what the price book made of them.
@@ -72,10 +83,8 @@ class UsageRecord(models.Model):
         indexes = [
             models.Index(fields=["tenant_id", "arrived_at", "record_id"], name="usage_record_tenant"),
             models.Index(fields=["arrived_at", "record_id"], name="usage_record_time"),
-            models.Index(fields=["tenant_id", "request_id"], name="usage_record_request"),
-            models.Index(
-                fields=["tenant_id", "workflow_id"], name="usage_record_workflow", condition=~Q(workflow_id="")
-            ),
+            models.Index(fields=["request_id"], name="usage_record_request"),
+            *(_when_named(column, name) for column, name in _SEARCHED.items()),
             models.Index(fields=["arrived_at"], name="usage_record_unpriced", condition=Q(is_unpriced=True)),
             models.Index(fields=["arrived_at"], name="usage_record_mispriced", condition=Q(is_cost_mismatch=True)),
         ]

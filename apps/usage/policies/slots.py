@@ -1,5 +1,6 @@
 """Quarters of an hour, of which the days and hours of every time zone consist. Pure."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 SLOT_MINUTES = 15
@@ -39,3 +40,12 @@ def whole_days(start: datetime, end: datetime) -> tuple[datetime, datetime] | No
     last = end.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     first = (start.astimezone(UTC) + DAY - timedelta(microseconds=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     return (first, last) if first < last else None
+
+
+def utc_days(start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The stretch, cut at UTC midnights."""
+    while start < end:
+        midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + DAY
+        until = min(midnight, end)
+        yield start, until
+        start = until

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["text", "integer", "number", "money", "flag", "moment", "day"]
+Kind = Literal["text", "integer", "number", "money", "unit_price", "flag", "moment", "day"]
 
 
 @dataclass(frozen=True)

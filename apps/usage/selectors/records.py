@@ -1,7 +1,8 @@
 from collections.abc import Collection
+from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Min, Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
@@ -20,6 +21,12 @@ def list_records(*, scope: UsageScope) -> QuerySet[UsageRecord]:
         start=scope.start,
         end=scope.end,
     )
+
+
+def oldest_arrival() -> datetime | None:
+    """Of the records that are kept; None while there are none."""
+    found: datetime | None = UsageRecord.objects.aggregate(oldest=Min("arrived_at"))["oldest"]
+    return found
 
 
 def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:

@@ -13,7 +13,7 @@ from apps.common.errors import InvalidInputError, NotAllowedError
 from apps.registry.selectors import name_versions
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenant_ids_under, name_keys, name_tenants, name_users
-from apps.usage.selectors.sums import TIMES, Sums, UsageScope, sums_by
+from apps.usage.selectors.sums import TIMES, Sums, UsageScope, greatest_sums, sums_by
 
 MAX_ROWS = 20_000
 MAX_DAYS = 400
@@ -103,6 +103,13 @@ def report_usage(*, scope: UsageScope, group_by: Sequence[str], zone: ZoneInfo) 
     if len(found) > MAX_ROWS:
         raise InvalidInputError(f"more than {MAX_ROWS} rows: group by less or shorten the range")
     return _rows_of(found, named, times, zone)
+
+
+def rank_usage(*, scope: UsageScope, group: str, by: str, size: int) -> list[UsageRow]:
+    """The rows of `report_usage` by one group other than time that have the most of `by`, the greatest first."""
+    found = greatest_sums(scope=scope, column=COLUMN_OF[group], by=by, size=size)
+    names = {group: name_values(group, set(found))}
+    return [_row_of((None, value), sums, [group], names, []) for value, sums in found.items()]
 
 
 def sum_usage(*, scope: UsageScope) -> UsageTotals:

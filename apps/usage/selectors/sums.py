@@ -89,6 +89,17 @@ def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone
     return found
 
 
+def greatest_sums(*, scope: UsageScope, column: str, by: str, size: int) -> dict[Any, Sums]:
+    """Of the values of a column, those with the most of `by`, however many values there are. The greatest first."""
+    parts = _parts_of(scope, [column], may_use_days=True)
+    if len(parts) > 1 or parts[0].rows.model is UsageRecord:
+        found = {key[1]: sums for key, sums in sums_by(scope=scope, columns=[column], time=None, zone=_UTC).items()}
+        ordered = sorted(found, key=lambda value: (-found[value][by], str(value)))
+        return {value: found[value] for value in ordered[:size]}
+    rows = parts[0].rows.order_by().values(column).annotate(**_sums_over(parts[0].rows.model))
+    return {row[column]: _added(row) for row in rows.order_by(f"-sum_{by}", column)[:size]}
+
+
 def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, end: datetime) -> QuerySet[Any]:
     rows = rows.filter(**{f"{at}__gte": start, f"{at}__lt": end}, **scope.filters)
     return rows if scope.tenant_ids is None else rows.filter(tenant_id__in=scope.tenant_ids)
@@ -97,23 +108,26 @@ def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, 
 def _parts_of(scope: UsageScope, columns: Sequence[str], *, may_use_days: bool) -> list[_Part]:
     needed = {*columns, *scope.filters, *(() if scope.tenant_ids is None else ("tenant_id",))}
     rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
-    whole = whole_slots(scope.start, scope.end) if rollup is not None else None
-    if rollup is None or whole is None:
-        return [_of_records(scope, scope.start, scope.end)]
-    first, last = whole
-    edges = [(scope.start, first), (last, scope.end)]
-    days = whole_days(first, last) if may_use_days and needed <= set(UsageDay.dimensions) else None
-    middle = [_of_sums(rollup, scope, first, last)] if days is None else _around_days(rollup, scope, whole, days)
-    return [*middle, *(_of_records(scope, start, end) for start, end in edges if start < end)]
-
-
-def _around_days(
-    rollup: type[UsageSums], scope: UsageScope, whole: tuple[datetime, datetime], days: tuple[datetime, datetime]
-) -> list[_Part]:
-    ends = [(whole[0], days[0]), (days[1], whole[1])]
+    has_days = may_use_days and rollup is not UsageTotal and needed <= set(UsageDay.dimensions)
+    days = whole_days(scope.start, scope.end) if has_days else None
+    if days is None:
+        return _slots_and_edges(rollup, scope, scope.start, scope.end)
     return [
         _of_sums(UsageDay, scope, *days),
-        *(_of_sums(rollup, scope, start, end) for start, end in ends if start < end),
+        *_slots_and_edges(rollup, scope, scope.start, days[0]),
+        *_slots_and_edges(rollup, scope, days[1], scope.end),
+    ]
+
+
+def _slots_and_edges(rollup: type[UsageSums] | None, scope: UsageScope, start: datetime, end: datetime) -> list[_Part]:
+    """The stretch from the sums of its whole slots, and from the records beside them, or where no sum knows."""
+    whole = whole_slots(start, end) if rollup is not None else None
+    if rollup is None or whole is None:
+        return [_of_records(scope, start, end)] if start < end else []
+    edges = [(start, whole[0]), (whole[1], end)]
+    return [
+        _of_sums(rollup, scope, *whole),
+        *(_of_records(scope, first, last) for first, last in edges if first < last),
     ]
 
 
@@ -175,6 +189,12 @@ def _sums_over(model: type[Model]) -> dict[str, Any]:
 def _add(sums: Sums, row: dict[str, Any]) -> None:
     for name in SUMS:
         sums[name] += row[f"sum_{name}"] or 0
+
+
+def _added(row: dict[str, Any]) -> Sums:
+    sums = no_sums()
+    _add(sums, row)
+    return sums
 
 
 def no_sums() -> Sums:

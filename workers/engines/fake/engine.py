@@ -1,12 +1,13 @@
 """The engine as the HTTP side sees it: takes calls, keeps the ledger, and fails as it is told to."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, field
 
-from workers.engines.fake.calls import EmbeddingCall, GenerationCall, Served
+from workers.engines.fake.calls import GenerationCall
 from workers.engines.fake.chunks import DONE, ChunkWriter, error_event
 from workers.engines.fake.clockwork import Clockwork
 from workers.engines.fake.embedding import Embedding
@@ -14,6 +15,7 @@ from workers.engines.fake.errors import APIError, engine_busy, engine_dead, inte
 from workers.engines.fake.exposition import EngineMetrics
 from workers.engines.fake.faults import ErrorShare, Faults
 from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
+from workers.engines.fake.inputs import EmbeddingCall
 from workers.engines.fake.kv_events import BlockTokens, KVEventPublisher, KVEventsConfig
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
@@ -21,9 +23,11 @@ from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
+from workers.engines.fake.served import Served
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
 from workers.scheduling.latency.step_cost import StepCost
 
+_SECONDS_TO_ANSWER = 0.1
 _SECONDS_FROM_CORE_TO_PROCESS_DEATH = 1.0
 
 
@@ -35,6 +39,7 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     limits: BatchLimits = field(default_factory=BatchLimits)
     kv_blocks: int
     is_caching: bool = True
+    can_sleep: bool = False
     is_priority_scheduling: bool = True
     max_queued_requests: int | None = None
     mean_output_tokens: int = 128
@@ -63,6 +68,7 @@ class FakeEngine:
         self.ledger = Ledger(options.history)
         self.metrics = EngineMetrics(options.served.name, wall_clock())
         self.is_dead = False
+        self.is_asleep = False
         kv = KVBlocks(options.kv_blocks, is_caching=options.is_caching)
         self.batch = ContinuousBatching(options.cost, options.limits, kv)
         self._clockwork = Clockwork(self.batch, self.metrics, loop)
@@ -121,7 +127,14 @@ class FakeEngine:
                 faults.kv_events_are_silent,
                 faults.kv_events_to_lose,
             )
-        self._clockwork.hang(is_hanging=faults.is_hanging)
+        self._clockwork.hang(is_hanging=faults.is_hanging or self.is_asleep)
+        if faults.freeze_for_s:
+            self._loop.call_later(_SECONDS_TO_ANSWER, time.sleep, faults.freeze_for_s)
+
+    def lie_down(self, *, is_asleep: bool) -> None:
+        """Asleep it takes requests and moves none of them on, as vLLM does."""
+        self.is_asleep = is_asleep
+        self._clockwork.hang(is_hanging=self.faults.is_hanging or is_asleep)
 
     def metrics_text(self) -> bytes:
         return self._stale_metrics or self.metrics.render(self.batch)

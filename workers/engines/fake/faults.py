@@ -9,6 +9,8 @@ class Faults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All off. A POST sets the fields it names and leaves the others.
 
     is_hanging            requests are taken and never move on, while /health answers 200
+    freeze_for_s          the process's loop stands still for so long: nothing at all is answered
+    ignores_sigterm       it serves on when asked to end, as vLLM may with open streams
     health_delay_s        /health answers only after this long
     crash_after_tokens    the process ends after generating so many more tokens, as `crash_mode` says:
                           "exit" at once, as after kill -9; "engine_dead" as when vLLM's engine core dies: streams
@@ -23,6 +25,8 @@ class Faults(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     is_hanging: bool = False
+    freeze_for_s: float = 0.0
+    ignores_sigterm: bool = False
     health_delay_s: float = 0.0
     crash_after_tokens: int | None = None
     crash_mode: Literal["exit", "engine_dead"] = "exit"

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.engines.fake.calls import Served
 from workers.engines.fake.engine import EngineOptions
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.kv_events import KVEventsConfig
 from workers.engines.fake.model.continuous_batching import BatchLimits
+from workers.engines.fake.served import Served
 
 DEFAULT_PROFILE = "llama3-8b/h100/tp1"
 DEFAULT_BATCHED_TOKENS = 8192
@@ -49,6 +49,7 @@ def engine_options(arguments: argparse.Namespace) -> EngineOptions:
         ),
         kv_blocks=kv_blocks,
         is_caching=arguments.enable_prefix_caching,
+        can_sleep=arguments.enable_sleep_mode,
         is_priority_scheduling=arguments.scheduling_policy == "priority",
         max_queued_requests=arguments.max_num_queued_reqs,
         mean_output_tokens=arguments.mean_output_tokens,
@@ -97,6 +98,7 @@ def _add_engine(group: Any) -> None:
     group.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True)
     group.add_argument("--kv-events-config", type=_kv_events, default=None, help="JSON, as vLLM takes it")
     group.add_argument("--scheduling-policy", choices=["fcfs", "priority"], default="priority")
+    group.add_argument("--enable-sleep-mode", action="store_true", help="has /sleep, /wake_up and /is_sleeping")
     group.add_argument("--mean-output-tokens", type=int, default=128, help="where answers end by themselves")
     group.add_argument("--embedding-dimensions", type=int, default=384)
 

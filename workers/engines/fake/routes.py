@@ -7,16 +7,7 @@ from typing import Any
 import msgspec
 
 from workers.engines.fake import shapes
-from workers.engines.fake.calls import (
-    EmbeddingCall,
-    GenerationCall,
-    decode_body,
-    read_chat,
-    read_completion,
-    read_detokenize,
-    read_embedding,
-    read_tokenize,
-)
+from workers.engines.fake.calls import GenerationCall, decode_body, read_chat, read_completion
 from workers.engines.fake.chat_calls import count_message_tokens, read_message_call, read_response_call
 from workers.engines.fake.embedding import answer_embeddings
 from workers.engines.fake.engine import FakeEngine
@@ -24,6 +15,7 @@ from workers.engines.fake.errors import APIError, for_messages, unsupported_medi
 from workers.engines.fake.exposition import CONTENT_TYPE
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.http import JSON, Exchange
+from workers.engines.fake.inputs import EmbeddingCall, read_detokenize, read_embedding, read_tokenize
 from workers.engines.fake.scoring import answer_rerank, answer_score, read_rerank, read_score
 from workers.engines.fake.words import shown_token
 
@@ -47,6 +39,7 @@ class Routes:
         self._new_id = new_id
         self._created_at = int(created_at)
         self._table = self._common() | (self._embed() if engine.served.task == "embed" else self._generate())
+        self._table |= self._sleep() if engine.options.can_sleep else {}
 
     def __call__(self, exchange: Exchange) -> None:
         methods = self._table.get(exchange.request.path)
@@ -85,6 +78,15 @@ class Routes:
             "/v1/responses": {"POST": self._response},
             "/v1/messages": {"POST": self._message},
             "/v1/messages/count_tokens": {"POST": self._count_message_tokens},
+        }
+
+    def _sleep(self) -> dict[str, dict[str, Route]]:
+        return {
+            "/sleep": {"POST": lambda exchange: self._lie_down(exchange, is_asleep=True)},
+            "/wake_up": {"POST": lambda exchange: self._lie_down(exchange, is_asleep=False)},
+            "/is_sleeping": {
+                "GET": lambda exchange: exchange.answer(200, shapes.encode({"is_sleeping": self._engine.is_asleep}))
+            },
         }
 
     def _embed(self) -> dict[str, dict[str, Route]]:
@@ -188,6 +190,10 @@ class Routes:
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
         self._engine.forget_cache()
         exchange.answer(200, b'{"success":true}')
+
+    def _lie_down(self, exchange: Exchange, *, is_asleep: bool) -> None:
+        self._engine.lie_down(is_asleep=is_asleep)
+        exchange.answer(200, b"")
 
     # ours
 

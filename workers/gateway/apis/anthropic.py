@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from workers.gateway.apis.events import NamedEvents
 from workers.gateway.apis.interface import AnswerStream
+from workers.gateway.apis.spoken import SpokenMessage
 from workers.gateway.bodies import Answer, Usage
 from workers.gateway.errors import GatewayError
 
@@ -33,8 +34,8 @@ class Anthropic:
             return Answer()
         return Answer(usage=usage.as_usage() if usage else None)
 
-    def open_stream(self, rename: tuple[str, str] | None) -> AnswerStream:
-        return NamedEvents(_Reading(rename))
+    def open_stream(self, rename: tuple[str, str] | None, *, keeps_text: bool = False) -> AnswerStream:
+        return NamedEvents(_Reading(rename), SpokenMessage() if keeps_text else None)
 
     def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:
         """Anthropic's own name of it too, which its SDK reads."""

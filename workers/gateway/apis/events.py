@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from workers.gateway.apis.spoken import Spoken
 from workers.gateway.bodies import Usage
 from workers.gateway.event_stream import EVENT_END, EventStream
 
@@ -28,23 +29,28 @@ class Reading(Protocol):
 class NamedEvents(EventStream):
     """Every event passes as it came, but for the model's name in those that `reading` reads.
 
-    `last_data` is of the last event that passed.
+    `last_data` is of the last event that passed. `spoken` is kept where another engine may go on; while one can, the
+    engine's own failure is held back.
     """
 
-    text = None
     first_event = b""
-    has_finished = False
 
-    def release_error(self) -> bytes:
-        """Nothing is held back."""
-        return b""
-
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, spoken: Spoken | None = None) -> None:
         self._reading = reading
+        self.spoken = spoken
         self.last_data = b""
         self.fingerprint: bytes | None = None
         self.events_with_output = 0
         self.has_error = False
+        self._held_error = b""
+
+    @property
+    def text(self) -> bytearray | None:
+        return self.spoken.text if self.spoken is not None else None
+
+    @property
+    def has_finished(self) -> bool:
+        return self.spoken is not None and self.spoken.closings > 0
 
     @property
     def has_first_token(self) -> bool:
@@ -58,16 +64,37 @@ class NamedEvents(EventStream):
     def input_tokens(self) -> int | None:
         return self._reading.input_tokens
 
+    def finish(self) -> bytes:
+        return self.release_error() + super().finish()
+
+    def finish_whole_events(self) -> bytes:
+        self._held_error = b""
+        return super().finish_whole_events()
+
+    def release_error(self) -> bytes:
+        held, self._held_error = self._held_error, b""
+        self.spoken = None
+        return held
+
     def _pass(self, event: bytes) -> bytes:
         head, found, data = event.partition(_DATA)
         if not found or not head.startswith(_NAME):
             return event + EVENT_END
         name = head[len(_NAME) :]
+        if name == b"error":
+            return self._pass_error(event)
         self.last_data = data
+        if self.spoken is not None:
+            self.spoken.note(name, data)
         if self._reading.is_output(name):
             self.events_with_output += 1
         elif self._reading.is_read(name):
             return head + _DATA + self._reading.read(data) + EVENT_END
-        elif name == b"error":
-            self.has_error = True
         return event + EVENT_END
+
+    def _pass_error(self, event: bytes) -> bytes:
+        self.has_error = True
+        if self.text is None:
+            return event + EVENT_END
+        self._held_error += event + EVENT_END
+        return b""

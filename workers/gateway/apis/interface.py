@@ -11,7 +11,8 @@ class AnswerStream(Protocol):
 
     `usage` is the engine's own count, None while it has not said; `input_tokens` what it said of the prompt alone.
     `fingerprint` is as StreamFilter has it, None where there is none to learn; so are `text`, `first_event`,
-    `has_finished` and `release_error`, for a stream that another engine may continue.
+    `has_finished` and `release_error`, for a stream that another engine may continue; `last_data` is of the last event
+    that passed, for streams of named events.
     """
 
     @property
@@ -28,6 +29,9 @@ class AnswerStream(Protocol):
 
     @property
     def first_event(self) -> bytes: ...
+
+    @property
+    def last_data(self) -> bytes: ...
 
     @property
     def has_finished(self) -> bool: ...
@@ -59,8 +63,11 @@ class API(Protocol):
     def read_answer(self, body: bytes) -> Answer:
         """Of a whole answer; an empty one when the body is not what an engine sends."""
 
-    def open_stream(self, rename: tuple[str, str] | None) -> AnswerStream | None:
-        """None where StreamFilter and the engine's dialect do it. `rename` is the model's name (from, to)."""
+    def open_stream(self, rename: tuple[str, str] | None, *, keeps_text: bool = False) -> AnswerStream | None:
+        """None where StreamFilter and the engine's dialect do it. `rename` is the model's name (from, to).
+
+        `keeps_text`: another engine may go on with it.
+        """
 
     def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:
         """Ours, on every answer."""

@@ -12,8 +12,8 @@ class OpenAI:
     def read_answer(self, body: bytes) -> Answer:
         return read_answer(body)
 
-    def open_stream(self, rename: tuple[str, str] | None) -> AnswerStream | None:
-        del rename
+    def open_stream(self, rename: tuple[str, str] | None, *, keeps_text: bool = False) -> AnswerStream | None:
+        del rename, keeps_text
         return None
 
     def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:

@@ -1,6 +1,5 @@
 """OpenAI's Responses: usage comes with the event that ends the answer; errors are events with a number."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -9,23 +8,24 @@ from msgspec import Raw, Struct
 from workers.gateway.apis.events import NamedEvents
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.apis.openai import InOutUsage, OpenAI, read_in_out_answer
+from workers.gateway.apis.spoken import SpokenResponse
+from workers.gateway.apis.voices import next_number
 from workers.gateway.bodies import Answer, Usage
 from workers.gateway.errors import GatewayError
 
 _ENDS = frozenset((b"response.completed", b"response.incomplete", b"response.failed"))
 _WITH_RESPONSE = _ENDS | {b"response.created", b"response.in_progress", b"response.queued"}
-_SEQUENCE_NUMBER = re.compile(rb'"sequence_number":\s*(\d+)')
 
 
 class Responses(OpenAI):
     def read_answer(self, body: bytes) -> Answer:
         return read_in_out_answer(body)
 
-    def open_stream(self, rename: tuple[str, str] | None) -> AnswerStream:
-        return NamedEvents(_Reading(rename[1] if rename else None))
+    def open_stream(self, rename: tuple[str, str] | None, *, keeps_text: bool = False) -> AnswerStream:
+        return NamedEvents(_Reading(rename[1] if rename else None), SpokenResponse() if keeps_text else None)
 
     def error_event(self, error: GatewayError, stream: AnswerStream | None) -> bytes:
-        number = _next_number(stream.last_data) if isinstance(stream, NamedEvents) else 0
+        number = next_number(stream.last_data) if stream is not None else 0
         event = {
             "type": "error",
             "code": error.code,
@@ -78,8 +78,3 @@ class _Reading:
         if "model" in response:
             event["response"] = response | {"model": self._public_model}
         return msgspec.json.encode(event)
-
-
-def _next_number(last_data: bytes) -> int:
-    numbers = _SEQUENCE_NUMBER.findall(last_data)
-    return int(numbers[-1]) + 1 if numbers else 0

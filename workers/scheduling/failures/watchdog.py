@@ -39,6 +39,9 @@ class Watchdog:
             self._counters = counters
         self._counted_at = report.taken_at
 
+    def silent_s(self, now: float) -> float:
+        return now - self._progressed_at
+
     def is_overdue(self, now: float, stall_after_s: float) -> bool:
         counted_still_s = self._counted_at - self._progressed_at
         return counted_still_s >= stall_after_s or now - self._progressed_at >= BLIND_FACTOR * stall_after_s

@@ -1,8 +1,9 @@
 """Tickets of several service classes: the most urgent first, as long as every class gets its share."""
 
 from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
-from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS
 
 
 class ClassQueue:

@@ -5,7 +5,8 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from workers.scheduling.tuning import CLASS_WEIGHTS, by_rank
+from workers.scheduling.ranks import by_rank
+from workers.scheduling.tuning import CLASS_WEIGHTS
 from workers.simulator.engine import BLOCK_TOKENS, EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest

@@ -48,6 +48,23 @@ def test_engines_and_estimates_stand_side_by_side():
     assert beliefs.tenant_ids == set()
 
 
+@pytest.mark.parametrize(
+    ("state", "word", "meaning"),
+    [
+        ("exact", "exact", "follows"),
+        ("silent", "approximate", "stopped"),
+        ("partial", "approximate", "before"),
+        ("", "own count", "no KV events"),
+        ("of a newer gateway", "own count", "sent there"),
+    ],
+)
+def test_an_engine_says_where_its_prefixes_are_known_from(state, word, meaning):
+    estimate = EndpointEstimate(endpoint_id="e", version_id="v", state="serving", cache_state=state)
+    [engine] = beliefs_of([node("n1", endpoints=[estimate])]).engines
+    assert engine.cache["word"] == word
+    assert meaning in engine.cache["meaning"]
+
+
 def test_a_node_without_a_gateway_believes_nothing():
     beliefs = beliefs_of([])
     assert (beliefs.gateways, beliefs.classes, beliefs.engines) == (0, [], [])

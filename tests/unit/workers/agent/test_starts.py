@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 
 from tests.support.specs import replica_spec
 from workers.agent import reconcile
@@ -87,11 +88,9 @@ def test_a_crash_loop_ends_and_shows_its_cause():
     assert report.detail == "given up after 3 crashes: out of memory"
 
 
-def test_it_is_tried_again_when_somebody_asks_or_something_changed():
+def test_it_is_tried_again_when_something_has_changed_which_a_restart_is_too():
     timers = Timers(most_crashes=3)
-    desired, memories, now = crashed(3, timers)
-    asked = {"a": reconcile.remember_restart(memories["a"])}
-    assert [each.kind for each in reconcile.turn(desired, {}, asked, timers, now).actions] == [ActionKind.START]
+    _, memories, now = crashed(3, timers)
     changed = DesiredState(node_id="n", generation=2, fence=1, replicas=[spec("a", spec_hash="other")])
     assert [each.kind for each in reconcile.turn(changed, {}, memories, timers, now).actions] == [ActionKind.START]
 
@@ -105,6 +104,26 @@ def test_fewer_crashes_than_that_are_tried_again():
 def test_a_node_that_is_cut_off_starts_nothing_and_lets_go_what_runs():
     running = process("a", has_passed=True)
     desired = DesiredState(node_id="n", generation=1, fence=1, replicas=[running.spec, spec("b")])
-    turn = reconcile.turn(desired, {"a": running}, {"a": ReplicaMemory(pid=1)}, Timers(), 5.0, is_cut_off=True)
+    around = reconcile.Surroundings(is_cut_off=True)
+    turn = reconcile.turn(desired, {"a": running}, {"a": ReplicaMemory(pid=1)}, Timers(), 5.0, around=around)
     assert [(report.replica_id, report.state) for report in turn.reports] == [("a", "draining"), ("b", "stopped")]
     assert ActionKind.START not in {action.kind for action in turn.actions}
+
+
+def test_one_that_wakes_waits_for_its_memory_and_its_turn_as_one_that_starts():
+    sleeper = structs.replace(process("a", "0", has_passed=True), is_asleep=True, can_sleep=True)
+    wanted = {"a": sleeper.spec}
+    room = sleeper.spec.reserved_bytes - GIB
+    assert held_back([sleeper.spec], {"a": sleeper}, wanted, {"0": room}) == {}
+    assert "is reserved for it" in held_back([sleeper.spec], {"a": sleeper}, wanted, {"0": room - 1})["a"]
+    loading = process("b", "0", has_passed=False)
+    both = {"a": sleeper, "b": loading}
+    assert "loads there first" in held_back([sleeper.spec], both, wanted | {"b": loading.spec}, {})["a"]
+    assert "loads there first" in held_back([loading.spec], {"a": sleeper}, wanted | {"b": loading.spec}, {})["b"]
+
+
+def test_one_that_lies_down_is_waited_for_and_one_that_sleeps_is_not():
+    awake = process("a", "0", has_passed=True)
+    wanted = {"a": structs.replace(awake.spec, is_asleep=True)}
+    assert "not asleep yet" in held_back([spec("b", "0")], {"a": awake}, wanted, {})["b"]
+    assert held_back([spec("b", "0")], {"a": structs.replace(awake, is_asleep=True)}, wanted, {}) == {}

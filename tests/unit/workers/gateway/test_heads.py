@@ -28,6 +28,8 @@ def test_the_same_head_is_recognised_whatever_the_length_of_the_body(body):
         again(b"short", b"5\r\nContent-Length: 0"),
         again(b"short", b"5\r\nTransfer-Encoding: chunked"),
         again(b"short", b"0000000005"),
+        again(b"short", b"05"),  # of two servers one may read it in base eight
+        again(b"", b"00"),
         again(b"short").replace(b"X-A: 1", b"X-A: 2"),
         again(b"short").replace(b"POST", b"post"),
         FIRST[:30],

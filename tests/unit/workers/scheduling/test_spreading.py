@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from workers.scheduling.interface import Dispatch, EngineReport, Request, SchedulerConfig
+from workers.scheduling.interface import Dispatch, EngineReport, KVChange, Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
@@ -150,3 +150,13 @@ def test_ageing_bounds_every_wait():
             break
     assert running == starving
     assert fleet.now < 60.0
+
+
+def test_of_many_endpoints_that_have_the_prefix_the_least_loaded_is_chosen():
+    fleet = Fleet(8)
+    for index in range(8):
+        fleet.scheduler.prefixes_changed(f"e{index}", [KVChange(stored=SHARED_PREFIX)], fleet.now)
+    for number in range(64):
+        fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=(*SHARED_PREFIX, 2_000_000 + number))
+        fleet.advance(0.05, step=0.05)
+    assert fleet.loads() == [8] * 8

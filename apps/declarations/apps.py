@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class DeclarationsConfig(AppConfig):
+    name = "apps.declarations"

@@ -1,0 +1,166 @@
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import ProtectedError, RestrictedError
+
+from apps.audit.services import record_change
+from apps.common.actors import Actor
+from apps.common.errors import ConflictError, InvalidInputError
+from apps.common.saving import save_checked
+from apps.common.tasks_by_name import enqueue_on_commit
+from apps.registry.models import Engine, Model, ModelVersion
+from apps.registry.policies.architecture import ConfigError
+from apps.registry.policies.needs import facts_of
+from apps.registry.policies.weights import total_of_index
+from apps.registry.selectors import registered
+from workers.contracts.engine_args import problem_of_engine_args
+
+_OBJECT_STORES = frozenset({"s3", "gs", "az", "abfs", "r2", "oci"})
+
+
+@transaction.atomic
+def create_model(*, actor: Actor, name: str, task: str, now: datetime) -> Model:
+    model = Model(name=name, task=task, created_at=now)
+    save_checked(model)
+    record_change(actor=actor, action="model.created", subject=model, now=now, after={"task": task})
+    return model
+
+
+@transaction.atomic
+def create_version(*, actor: Actor, model: Model, now: datetime, **fields: Any) -> ModelVersion:
+    """`fields` are those of `draft_version`."""
+    version = draft_version(model=model, now=now, **fields)
+    save_checked(version)
+    after = {"engine": version.engine, "source": version.source, "served_name": version.served_name}
+    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
+    return version
+
+
+def draft_version(
+    *,
+    model: Model,
+    label: str,
+    engine: str,
+    source: str,
+    served_name: str,
+    now: datetime,
+    engine_args: dict[str, Any] | None = None,
+    max_context_tokens: int | None = None,
+    weight_bytes: int | None = None,
+    weight_index: dict[str, Any] | None = None,
+    **facts: Any,
+) -> ModelVersion:
+    """One that is checked and not saved, so that it can be asked what it needs and where it would fit.
+
+    `facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum.
+    """
+    _check_source(source)
+    version = ModelVersion(
+        model=model,
+        label=label,
+        engine=engine,
+        source=source,
+        served_name=served_name,
+        engine_args=checked_engine_args(engine, engine_args or {}),
+        max_context_tokens=max_context_tokens,
+        weight_bytes=weight_bytes or total_of_index(weight_index or {}),
+        created_at=now,
+        **facts,
+    )
+    _check_shape(version)
+    return version
+
+
+def _check_source(source: str) -> None:
+    """An object store would fail on the node, minutes later (docs/adr/0054)."""
+    if source.partition("://")[0] in _OBJECT_STORES and "://" in source:
+        text = "agents read no object store; give a repository, or the path under which nodes have it mounted"
+        raise InvalidInputError(text, fields={"source": text})
+
+
+def checked_engine_args(engine: str, engine_args: dict[str, Any]) -> dict[str, Any]:
+    """Refused here, with the reason, is better than by an engine that does not start."""
+    if not isinstance(engine_args, dict):
+        raise InvalidInputError("engine_args is an object", fields={"engine_args": "must be an object"})
+    problem = problem_of_engine_args(engine, engine_args)
+    if problem and engine in Engine.values:
+        raise InvalidInputError(f"engine_args: {problem}", fields={"engine_args": problem})
+    return engine_args
+
+
+def _check_shape(version: ModelVersion) -> None:
+    """A config.json that cannot be read would leave its memory unknown without anybody being told."""
+    try:
+        facts = facts_of(registered(version))
+    except ConfigError as error:
+        raise InvalidInputError(str(error), fields={"config": str(error)}) from error
+    longest = facts.model.max_context_tokens if facts else None
+    if longest and version.max_context_tokens and version.max_context_tokens > longest:
+        text = f"the model's own limit is {longest} tokens"
+        raise InvalidInputError(text, fields={"max_context_tokens": text})
+
+
+@transaction.atomic
+def change_engine(
+    *,
+    actor: Actor,
+    version: ModelVersion,
+    engine: str,
+    source: str,
+    engine_args: dict[str, Any],
+    max_context_tokens: int | None,
+    now: datetime,
+) -> ModelVersion:
+    """Another engine for the same version: its replicas are replaced."""
+    before = {"engine": version.engine, "source": version.source}
+    version.engine, version.source = engine, source
+    version.engine_args = checked_engine_args(engine, engine_args)
+    version.max_context_tokens = max_context_tokens
+    save_checked(version)
+    after = {"engine": engine, "source": source}
+    record_change(actor=actor, action="version.engine_changed", subject=version, now=now, before=before, after=after)
+    enqueue_on_commit("placement.reconcile")
+    enqueue_on_commit("routing.publish")
+    return version
+
+
+@transaction.atomic
+def describe_version(
+    *, actor: Actor, version: ModelVersion, licence: str, tags: list[str], now: datetime
+) -> ModelVersion:
+    """What is said about it and changes no engine."""
+    before = {"licence": version.licence, "tags": version.tags}
+    version.licence, version.tags = licence, tags
+    save_checked(version)
+    after = {"licence": licence, "tags": tags}
+    record_change(actor=actor, action="version.described", subject=version, now=now, before=before, after=after)
+    return version
+
+
+@transaction.atomic
+def delete_version(*, actor: Actor, version: ModelVersion, now: datetime) -> None:
+    """Only one that nothing has run: what was used and charged keeps its name."""
+    if version.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, version, "version.deleted", now)
+
+
+@transaction.atomic
+def delete_model(*, actor: Actor, model: Model, now: datetime) -> None:
+    if model.prices.exists():
+        raise ConflictError("it has a price, so that records may name it")
+    _delete(actor, model, "model.deleted", now)
+
+
+def _delete(actor: Actor, row: Model | ModelVersion, action: str, now: datetime) -> None:
+    record_change(actor=actor, action=action, subject=row, now=now)
+    try:
+        row.delete()
+    except (ProtectedError, RestrictedError) as error:
+        users = sorted({each._meta.verbose_name for each in _users_of(error)})  # noqa: SLF001 - Django's documented API
+        raise ConflictError(f"it is used by: {', '.join(map(str, users))}") from error
+
+
+def _users_of(error: ProtectedError | RestrictedError) -> set[Any]:
+    return error.protected_objects if isinstance(error, ProtectedError) else error.restricted_objects

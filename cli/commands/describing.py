@@ -1,0 +1,104 @@
+"""`describe`: one thing with all that belongs to it."""
+
+from typing import Any
+
+import click
+import yaml
+
+from cli.client import Client
+from cli.context import Session, complete_things, pass_session
+from cli.errors import CLIError
+from cli.finding import find_row, one_of
+from cli.kinds import Kind, find_kind, gib
+from cli.output import show_rows, text_of
+
+_EVENTS = 10
+_ACCELERATOR = (
+    "key", "name", "profile", "memory_total_bytes", "foreign_bytes", "island", "nvlinks", "numa", "pci_bus_id",
+    "pcie_generation", "pcie_width", "driver_version", "problem",
+)  # fmt: skip
+_GIB_FIELDS = ("memory_total_bytes", "foreign_bytes")
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, metavar="KIND NAME", shell_complete=complete_things)
+@pass_session
+def describe(session: Session, what: tuple[str, ...]) -> None:
+    """Everything about one thing: `describe node n1`, `describe deployment/chat`."""
+    kind, name = one_of(what)
+    row = find_row(session.client, kind, name)
+    _show_fields({field: value for field, value in row.items() if field not in {"accelerators", "inventory"}})
+    more = {"nodes": _node, "deployments": _deployment, "replicas": _replica, "models": _model}.get(kind.name)
+    if more is not None:
+        more(session.client, row)
+    _audit(session.client, kind, row)
+
+
+def _show_fields(row: dict[str, Any]) -> None:
+    width = max(map(len, row), default=0) + 1
+    for name, value in row.items():
+        if isinstance(value, (dict, list)) and value:
+            click.echo(f"{name}:")
+            click.echo("  " + yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip().replace("\n", "\n  "))
+        else:
+            shown = "" if value in ({}, []) else text_of(value, is_cut=False)
+            click.echo(f"{f'{name}:':<{width}} {shown}".rstrip())
+
+
+def _node(client: Client, row: dict[str, Any]) -> None:
+    _heading("Inventory")
+    _show_fields({name: value for name, value in row["inventory"].items() if name != "weights"})
+    _heading("Weights on its disk, GiB")
+    for name, size in sorted((row["inventory"].get("weights") or {}).items()):
+        click.echo(f"  {text_of(name, is_cut=False)}  {gib(size) if isinstance(size, int) else ''}".rstrip())
+    _heading("Accelerators")
+    for each in row["accelerators"]:
+        facts = {name: each.get(name) for name in _ACCELERATOR if each.get(name) not in (None, "", [])}
+        facts |= {name.replace("_bytes", "_gib"): gib(facts.pop(name)) for name in _GIB_FIELDS if name in facts}
+        click.echo("  " + ", ".join(f"{name} {text_of(value)}" for name, value in facts.items()))
+        for process in each.get("foreign_processes") or ():
+            click.echo(f"    foreign process {process['pid']} {text_of(process.get('name'))}")
+    _heading("Replicas")
+    show_rows(find_kind("replicas"), list(client.rows("replicas/", node_id=row["id"])), "table")
+
+
+def _deployment(client: Client, row: dict[str, Any]) -> None:
+    _heading("Replicas")
+    show_rows(find_kind("replicas"), list(client.rows("replicas/", deployment_id=row["id"])), "table")
+    _heading("One more replica")
+    plan = client.get(f"deployments/{row['id']}/placement/")
+    for place in plan["assignments"]:
+        click.echo(f"  would go to {', '.join(place['node_names'])} for {place['usd_per_h']:.2f} USD/h")
+    for remedy in plan["remedies"]:
+        click.echo(f"  would fit if: {text_of(remedy.get('text') or remedy, is_cut=False)}")
+    _events(client, deployment_name=row["name"])
+
+
+def _replica(client: Client, row: dict[str, Any]) -> None:
+    _events(client, replica_id=row["id"])
+
+
+def _model(client: Client, row: dict[str, Any]) -> None:
+    _heading("Versions")
+    show_rows(find_kind("versions"), list(client.rows("versions/", model_id=row["id"])), "table")
+
+
+def _events(client: Client, **query: str) -> None:
+    _heading("Events")
+    show_rows(find_kind("events"), list(client.rows("events/", limit=_EVENTS, **query))[::-1], "table")
+
+
+def _audit(client: Client, kind: Kind, row: dict[str, Any]) -> None:
+    """Not everybody may see it."""
+    if kind.name in {"audit", "events"}:
+        return
+    try:
+        entries = list(client.rows("audit/", limit=_EVENTS, subject_id=row["id"]))
+    except CLIError:
+        return
+    _heading("Audit")
+    show_rows(find_kind("audit"), entries[::-1], "table")
+
+
+def _heading(text: str) -> None:
+    click.echo(f"\n{text}")

@@ -1,0 +1,52 @@
+"""What every command is given: how to reach the control plane, asked for only when it is needed."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from cli.client import Client
+from cli.config import find_place
+from cli.errors import CLIError
+from cli.kinds import KINDS, find_kind
+from cli.output import name_of
+
+_COMPLETION_TIMEOUT_S = 2.0
+_MOST_COMPLETIONS = 200
+
+
+@dataclass
+class Session:
+    url: str = ""
+    token: str = field(default="", repr=False)
+    context: str = ""
+    timeout_s: float = 30.0
+
+    @cached_property
+    def client(self) -> Client:
+        return Client(find_place(url=self.url, token=self.token, context=self.context), self.timeout_s)
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def complete_things(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Kinds, and after a kind its names, as the control plane has them now."""
+    words = list(context.params.get("what") or ())
+    if not words and "/" not in typed:
+        return [CompletionItem(kind.name) for kind in KINDS if kind.name.startswith(typed)]
+    kind_word, name = (typed.split("/", 1)[0], typed.split("/", 1)[1]) if not words else (words[0], typed)
+    prefix = f"{kind_word}/" if not words else ""
+    return [CompletionItem(f"{prefix}{each}") for each in _names(context, kind_word) if each.startswith(name)]
+
+
+def _names(context: click.Context, kind_word: str) -> list[str]:
+    root: dict[str, Any] = context.find_root().params
+    session = Session(root.get("url") or "", root.get("token") or "", root.get("context") or "", _COMPLETION_TIMEOUT_S)
+    try:
+        kind = find_kind(kind_word)
+        return [name_of(kind, row) for row in session.client.rows(kind.path, limit=_MOST_COMPLETIONS)]
+    except CLIError:
+        return []

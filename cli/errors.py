@@ -1,0 +1,26 @@
+"""What went wrong, and with which exit code it ends. Codes are for scripts, messages for people."""
+
+from click import ClickException
+
+FAILED = 1
+NOT_FOUND = 3
+NOT_ALLOWED = 4
+CONFLICT = 5
+UNREACHABLE = 6
+INVALID = 7
+TIMED_OUT = 8
+
+_BY_STATUS = {
+    400: INVALID, 401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 409: CONFLICT, 410: CONFLICT, 412: CONFLICT,
+    413: INVALID, 415: INVALID, 422: INVALID, 428: CONFLICT,
+}  # fmt: skip
+
+
+class CLIError(ClickException):
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
+
+
+def code_of(status: int) -> int:
+    return _BY_STATUS.get(status, FAILED)

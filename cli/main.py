@@ -1,0 +1,61 @@
+"""The command and its global options. Exit codes: 0 done, 1 failed, 2 usage; the others are in errors.py."""
+
+import sys
+
+import click
+
+from cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
+from cli.commands.configuring import completion, config, login, logout
+from cli.commands.declaring import apply
+from cli.commands.describing import describe
+from cli.commands.getting import events, get
+from cli.commands.joining import join_token
+from cli.commands.watching import logs, top
+from cli.config import CONTEXT, TOKEN, URL
+from cli.context import Session
+
+_COMMANDS = (
+    get, describe, apply, logs, top, scale, drain, events, cordon, uncordon, label, restart, delete, join_token, login,
+    logout, config, completion,
+)  # fmt: skip
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.option("--url", metavar="URL", help=f"The control plane; or {URL}.")
+@click.option(
+    "--token", metavar="TOKEN", help=f"A service token; or {TOKEN}, which other users of this machine do not see."
+)
+@click.option("--context", metavar="NAME", help=f"A control plane that was logged in to; or {CONTEXT}.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds for one answer.",
+)
+@click.pass_context
+def cli(command: click.Context, url: str | None, token: str | None, **options: object) -> None:
+    """Tokenyard on a command line.
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable, 7 invalid,
+    8 timed out.
+    """
+    command.obj = Session(
+        url=url or "",
+        token=token or "",
+        context=str(options["context"] or ""),
+        timeout_s=float(str(options["timeout_s"])),
+    )
+
+
+for each in _COMMANDS:
+    cli.add_command(each)
+
+
+def main() -> None:
+    try:
+        cli(prog_name="tokenyard")
+    except BrokenPipeError:  # `| head`
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,82 @@
+"""A joined node's gateway: started by the agent, started again when it dies, and serving on without its agent."""
+
+import os
+import signal
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from tests.integration.agent.test_agent import environment_of, node, snapshot
+from tests.integration.agent.test_agent_process import agent
+from tests.support.control_plane import control_plane, eventually
+from tests.support.fake_engines import free_port
+from tests.support.raw_http import call
+from workers.agent.gateway_keeper import PID_FILE, GatewayKeeper, GatewayPlace
+from workers.agent.identity import ProcessIdentity, is_running, kill_group
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+__all__ = ["node"]
+
+
+@pytest.fixture
+def place(node):
+    """Whatever gateway still runs there at the end is killed."""
+    yield {"TOKENYARD_AGENT_GATEWAY_HOST": "127.0.0.1", "TOKENYARD_GATEWAY_PORT": str(free_port())} | {
+        "TOKENYARD_GATEWAY_ADMIN_PORT": str(free_port())
+    }
+    if identity := identity_in(node):
+        kill_group(identity)
+
+
+def identity_in(node):
+    try:
+        return msgspec.json.decode((node / PID_FILE).read_bytes(), type=ProcessIdentity)
+    except FileNotFoundError:
+        return None
+
+
+def serves(plane):
+    return plane.latest is not None and plane.latest.gateway is not None and plane.latest.gateway.active_generation == 3
+
+
+async def test_the_agent_brings_up_the_gateway_and_again_when_it_dies(node, place):
+    async with control_plane() as plane:
+        plane.snapshot = snapshot(3)
+        with agent(node, plane, **place):
+            await eventually(lambda: serves(plane), timeout_s=60)
+            before, boot_id = identity_in(node), plane.latest.gateway.boot_id
+            os.kill(before.pid, signal.SIGKILL)
+            await eventually(lambda: identity_in(node) != before and is_running(identity_in(node)), timeout_s=30)
+            await eventually(lambda: serves(plane) and plane.latest.gateway.boot_id != boot_id, timeout_s=60)
+        answer = await call(int(place["TOKENYARD_GATEWAY_PORT"]), "GET", "/v1/models")
+        assert answer.status == 401
+        held = identity_in(node)
+        plane.telemetry.clear()
+        with agent(node, plane, **place):
+            await eventually(lambda: serves(plane), timeout_s=60)
+            assert identity_in(node) == held
+        assert b"TOKENYARD_AGENT_TOKEN" not in environment_of(held.pid)
+
+
+def test_one_that_reports_nothing_for_long_is_ended_and_one_that_cannot_start_is_tried_ever_later(
+    tmp_path, monkeypatch
+):
+    place = GatewayPlace(host="127.0.0.1", port=free_port(), admin_port=free_port())
+    keeper = GatewayKeeper(tmp_path, "n", place, dict(os.environ), has_reported=lambda: False)
+    keeper._command = ["sleep", "60"]
+    keeper.turn(0.0)
+    first = identity_in(tmp_path)
+    keeper.turn(29.0)
+    assert is_running(first)
+    keeper.turn(31.0)
+    keeper._child.wait(10)
+    keeper._command = ["false"]
+    started = []
+    for second in range(40, 100):
+        before = keeper._attempts.started_at
+        keeper.turn(float(second))
+        keeper._child.wait(10)
+        if keeper._attempts.started_at != before:
+            started.append(second)
+    assert [later - earlier for earlier, later in pairwise(started)][:4] == [1, 2, 4, 8]

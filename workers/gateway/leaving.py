@@ -1,0 +1,48 @@
+"""How a gateway leaves: what is connected is answered, then told to go elsewhere, and none is cut off unanswered."""
+
+import asyncio
+import time
+
+from workers.gateway import errors
+from workers.gateway.connections import Connections
+from workers.gateway.limits.admission import Limits
+from workers.gateway.surface import Surface
+
+# A client that was about to ask on an idle connection has asked by then.
+IDLE_AFTER_HANDOVER_S = 2.0
+
+
+async def serve_out(connections: Connections, stop: asyncio.Event, grace_s: float) -> None:
+    """A successor listens. What is connected here is answered here, and then told to connect again."""
+    began_at = time.monotonic()
+    for connection in list(connections):
+        connection.close_after_next_answer()
+    while connections and not stop.is_set() and time.monotonic() < began_at + grace_s:
+        await asyncio.sleep(0.05)
+        if time.monotonic() > began_at + IDLE_AFTER_HANDOVER_S:
+            _close_idle(connections)
+
+
+async def drain(surface: Surface, connections: Connections, limits: Limits, grace_s: float) -> None:
+    """Nothing new is taken; what runs may end within the grace, and is ended with an error after it."""
+    surface.stop_reason = errors.shutting_down()
+    _close_idle(connections)
+    limits.stop()
+    for exchange in list(surface.exchanges):
+        if exchange.is_waiting:
+            exchange.give_up(errors.shutting_down())
+    await _wait_for(connections, grace_s)
+    for exchange in list(surface.exchanges):
+        exchange.give_up(errors.shutting_down())
+    await asyncio.sleep(0.05)  # lets the last errors leave
+
+
+def _close_idle(connections: Connections) -> None:
+    for connection in list(connections):
+        connection.close_when_idle()
+
+
+async def _wait_for(connections: Connections, grace_s: float) -> None:
+    deadline = time.monotonic() + grace_s
+    while connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
+        await asyncio.sleep(0.02)
