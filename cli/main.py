@@ -35,13 +35,13 @@ _COMMANDS = (
     help="Seconds for one answer.",
 )
 @click.pass_context
-def cli(context: click.Context, url: str | None, token: str | None, **options: object) -> None:
+def cli(command: click.Context, url: str | None, token: str | None, **options: object) -> None:
     """Tokenyard on a command line.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable, 7 invalid,
     8 timed out.
     """
-    context.obj = Session(
+    command.obj = Session(
         url=url or "",
         token=token or "",
         context=str(options["context"] or ""),
@@ -49,8 +49,8 @@ def cli(context: click.Context, url: str | None, token: str | None, **options: o
     )
 
 
-for command in _COMMANDS:
-    cli.add_command(command)
+for each in _COMMANDS:
+    cli.add_command(each)
 
 
 def main() -> None:

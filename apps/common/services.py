@@ -1,4 +1,8 @@
-"""Leadership of the control loops: one at a time, by a Postgres advisory lock held for a transaction."""
+"""Leadership of the control loops: one at a time, by a Postgres advisory lock held for a transaction.
+
+A leader that stops in the middle, its connection alive, would lead for ever: Postgres ends it after MOST_IDLE, and
+with it all that it had begun.
+"""
 
 import zlib
 from collections.abc import Iterator
@@ -7,6 +11,8 @@ from contextlib import contextmanager
 from django.db import connection, transaction
 
 from apps.common.models import LeaderLease
+
+MOST_IDLE = "30s"
 
 
 @contextmanager
@@ -20,6 +26,8 @@ def _try_lock(loop: str) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(f"tokenyard.{loop}".encode())])
         (is_mine,) = cursor.fetchone()
+        if is_mine:
+            cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [MOST_IDLE])
     return bool(is_mine)
 
 

@@ -9,11 +9,15 @@ from uuid import UUID
 from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from apps.common.valkey import blocking_client
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = "controller"
 EXPIRES_S = 30
+SOON_MS = 200
 
 
 def queue_of(node_id: UUID) -> str:
@@ -22,6 +26,21 @@ def queue_of(node_id: UUID) -> str:
 
 def enqueue_on_commit(task_name: str, *args: str, queue: str = CONTROLLER) -> None:
     transaction.on_commit(lambda: enqueue(task_name, *args, queue=queue))
+
+
+def enqueue_soon_on_commit(task_name: str) -> None:
+    """For what many do at once, as agents that come back: all who ask within a moment wake it once, at its end."""
+    transaction.on_commit(lambda: _enqueue_soon(task_name))
+
+
+def _enqueue_soon(task_name: str) -> None:
+    try:
+        is_first = blocking_client().set(f"tokenyard.soon:{task_name}", 1, nx=True, px=SOON_MS)
+        if is_first:
+            options = {"queue": CONTROLLER, "countdown": SOON_MS / 1000, "retry": False, "expires": EXPIRES_S}
+            current_app.send_task(task_name, **options)
+    except (RedisError, OperationalError, OSError) as error:
+        log.warning("could not wake a loop", extra={"task": task_name, "error": str(error)})
 
 
 def enqueue(task_name: str, *args: str, queue: str = CONTROLLER) -> None:

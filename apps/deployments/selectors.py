@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
@@ -47,9 +47,11 @@ def list_events(replica_id: UUID, *, limit: int = 3) -> list[ReplicaEvent]:
     return list(ReplicaEvent.objects.filter(replica_id=replica_id)[:limit])
 
 
-def list_desired_bodies(node_ids: list[UUID]) -> dict[UUID, tuple[int, bytes]]:
-    """Generation and contracts.DesiredState as JSON, by node."""
-    rows = NodeDesired.objects.filter(node_id__in=node_ids).values_list("node_id", "generation", "body")
+def list_newer_bodies(held: Mapping[UUID, int]) -> dict[UUID, tuple[int, bytes]]:
+    """Generation and contracts.DesiredState as JSON, of the nodes in `held` that have another generation now."""
+    now = NodeDesired.objects.filter(node_id__in=list(held)).values_list("node_id", "generation")
+    newer = [node_id for node_id, generation in now if held[node_id] != generation]
+    rows = NodeDesired.objects.filter(node_id__in=newer).values_list("node_id", "generation", "body") if newer else []
     return {node_id: (generation, body.encode()) for node_id, generation, body in rows}
 
 

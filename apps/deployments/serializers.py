@@ -61,7 +61,7 @@ class ReplicaSerializer(serializers.ModelSerializer[Replica]):
     class Meta:
         model = Replica
         fields = [
-"id", "deployment_id", "deployment_name", "node_id", "node_name", "port", "revision_number", "state",
+            "id", "deployment_id", "deployment_name", "node_id", "node_name", "port", "revision_number", "state",
             "detail", "restarts", "is_draining", "drain_reason", "is_asleep", "progress_ratio", "stages",
             "reserved_bytes", "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at",
             "state_changed_at",

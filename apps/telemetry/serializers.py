@@ -8,7 +8,9 @@ from apps.telemetry.policies import MAX_KEPT_DAYS
 class DecisionStepSerializer(serializers.Serializer[Any]):
     what = serializers.CharField()
     at = serializers.FloatField(help_text="Unix seconds")
-    detail = serializers.CharField(help_text="the endpoint of what was sent or failed, the code of what was refused")
+    detail = serializers.CharField(
+        help_text="the endpoint of what was sent or failed, the code of what was refused or rejected"
+    )
 
 
 class EndpointScoreSerializer(serializers.Serializer[Any]):
@@ -50,6 +52,9 @@ class RequestDecisionSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField()
     predicted_output_tokens = serializers.FloatField()
     prefix_blocks = serializers.IntegerField()
+    told_blocks = serializers.IntegerField(
+        allow_null=True, help_text="of those, known by engines' KV events; null: no engine of it is followed"
+    )
     ttft_slo_s = serializers.FloatField(allow_null=True)
     tpot_slo_s = serializers.FloatField(allow_null=True)
     deadline_at = serializers.FloatField(allow_null=True)

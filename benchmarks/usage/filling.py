@@ -2,6 +2,7 @@
 
 import time
 from datetime import datetime, timedelta
+from typing import Any
 
 from benchmarks.usage.yard import NOW
 
@@ -101,7 +102,7 @@ def fill_up_sums() -> None:
         _run(_EVERY_COMBINATION.format(table=table, dimensions=dimensions, table_slots=table_slots), {})
 
 
-def _run(statement: str, values: dict[str, object]) -> None:
+def _run(statement: str, values: dict[str, Any]) -> None:
     from django.db import connection, transaction  # noqa: PLC0415 - after Django is set up
 
     with transaction.atomic(), connection.cursor() as cursor:

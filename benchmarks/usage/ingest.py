@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from multiprocessing.synchronize import Barrier
+from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks.usage.source import BATCH, Source
@@ -17,16 +18,21 @@ from workers.contracts.ids import uuid7
 from workers.contracts.link import UsageBatch, decode_from_agent
 
 
-def measure_ingest(records: int, processes: int, days: float, end_users: int, together: int) -> None:
+class Load(NamedTuple):
+    """Of each process. `together` are the batches that are stored in one transaction."""
+
+    records: int
+    days: float
+    end_users: int
+    together: int
+
+
+def measure_ingest(load: Load, processes: int) -> None:
     from django.db import connections  # noqa: PLC0415 - after Django is set up
 
     connections.close_all()
     barrier = multiprocessing.Barrier(processes + 1)
-    share = records // processes
-    senders = [
-        multiprocessing.Process(target=_send, args=(barrier, number, share, days, end_users, together))
-        for number in range(processes)
-    ]
+    senders = [multiprocessing.Process(target=_send, args=(barrier, number, load)) for number in range(processes)]
     for sender in senders:
         sender.start()
     barrier.wait()
@@ -34,24 +40,24 @@ def measure_ingest(records: int, processes: int, days: float, end_users: int, to
     for sender in senders:
         sender.join()
     elapsed_s = time.perf_counter() - began
-    stored = share * processes
+    stored = load.records * processes
     print(f"ingest: {stored:,} records in {elapsed_s:.1f} s by {processes} processes, {stored / elapsed_s:,.0f}/s")
 
 
-def _send(barrier: Barrier, number: int, count: int, days: float, end_users: int, together: int) -> None:
+def _send(barrier: Barrier, number: int, load: Load) -> None:
     from django.db import connection  # noqa: PLC0415
 
-    frames = list(Source(number, count, days, end_users).frames())
+    frames = list(Source(number, load.records, load.days, load.end_users).frames())
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         backend = cursor.fetchone()[0]
     before_s = cpu_s_of(backend)
     barrier.wait()
     began_s = time.process_time()
-    for first in range(0, len(frames), together):
-        _store(frames[first : first + together], UUID(uuid7(1.0, number)))
+    for first in range(0, len(frames), load.together):
+        _store(frames[first : first + load.together], UUID(uuid7(1.0, number)))
     ours_ms, theirs_ms = (time.process_time() - began_s) * 1e3, (cpu_s_of(backend) - before_s) * 1e3
-    thousands = count / 1000
+    thousands = load.records / 1000
     print(
         f"  gateway {number}: CPU a thousand records: web {ours_ms / thousands:.1f} ms, "
         f"Postgres {theirs_ms / thousands:.1f} ms",

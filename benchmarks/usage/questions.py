@@ -4,15 +4,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import psycopg
 
 from benchmarks.usage.yard import NOW, resident_bytes
+
+if TYPE_CHECKING:
+    from apps.usage.selectors.sums import UsageScope
 
 ZONES = ("UTC", "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu")
 FILE_ROWS = 300_000
@@ -24,34 +28,43 @@ TENANT = UUID("00000000-0000-7000-8001-000000000003")
 
 
 def ask_about(days: int) -> None:
+    everybody, tenant = _scopes(days)
+    analyse()
+    _ask_page(everybody, tenant)
+    _ask_reports(everybody, tenant)
+    _ask_records(everybody, tenant)
+    _ask_files(everybody, tenant)
+
+
+def ask_about_page(days: int) -> None:
+    analyse()
+    _ask_page(*_scopes(days))
+
+
+def _scopes(days: int) -> "tuple[UsageScope, UsageScope]":
     from apps.usage.selectors.sums import UsageScope  # noqa: PLC0415 - after Django is set up
 
     start = NOW - timedelta(days=days)
-    scope = UsageScope(tenant_ids=None, start=start, end=NOW)
-    tenant = UsageScope(tenant_ids=(TENANT,), start=start, end=NOW)
-    analyse()
-    ask_page(scope, tenant)
-    _ask_reports(scope, tenant)
-    _ask_records(scope, tenant)
-    _ask_files(scope, tenant)
+    everybody = UsageScope(tenant_ids=None, start=start, end=NOW)
+    return everybody, UsageScope(tenant_ids=(TENANT,), start=start, end=NOW)
 
 
-def ask_page(scope: object, tenant: object) -> None:
+def _ask_page(scope: "UsageScope", tenant: "UsageScope") -> None:
     """All that the console's page of a month reads."""
     for name, of in (("all tenants", scope), ("one tenant", tenant)):
         for zone in ZONES:
             took("a month's page", f"{name}, {zone}", partial(_page, of, ZoneInfo(zone)))
 
 
-def _page(scope: object, zone: ZoneInfo) -> None:
+def _page(scope: "UsageScope", zone: ZoneInfo) -> None:
     from apps.usage.selectors.reports import report_usage, sum_usage  # noqa: PLC0415
 
-    report_usage(scope=scope, group_by=["model"], zone=zone)  # type: ignore[arg-type]
-    report_usage(scope=scope, group_by=["day", "model"], zone=zone)  # type: ignore[arg-type]
-    sum_usage(scope=scope)  # type: ignore[arg-type]
+    report_usage(scope=scope, group_by=["model"], zone=zone)
+    report_usage(scope=scope, group_by=["day", "model"], zone=zone)
+    sum_usage(scope=scope)
 
 
-def _ask_reports(scope: object, tenant: object) -> None:
+def _ask_reports(scope: "UsageScope", tenant: "UsageScope") -> None:
     from apps.usage.selectors.reports import rank_usage, report_usage  # noqa: PLC0415
 
     for group in ("tenant", "model", "version", "user", "key"):
@@ -67,13 +80,13 @@ def _ask_reports(scope: object, tenant: object) -> None:
     took("report", "by day and user of one tenant, Berlin", berlin)
 
 
-def _ask_records(scope: object, tenant: object) -> None:
+def _ask_records(scope: "UsageScope", tenant: "UsageScope") -> None:
     from apps.usage.models import UsageRecord  # noqa: PLC0415
     from apps.usage.selectors.health import get_record_health  # noqa: PLC0415
     from apps.usage.selectors.records import page_of_records  # noqa: PLC0415
 
     for name, of in (("all tenants", scope), ("one tenant", tenant)):
-        first, _ = page_of_records(scope=of)  # type: ignore[arg-type]
+        first, _ = page_of_records(scope=of)
         took("records", f"newest, {name}", partial(page_of_records, scope=of))
         took("records", f"next page, {name}", partial(page_of_records, scope=of, before=first[-1].record_id))
         wanted = first[0].request_id
@@ -86,13 +99,13 @@ def _ask_records(scope: object, tenant: object) -> None:
     took("records", "health: gaps, unpriced, quarantine", lambda: get_record_health(since=NOW - timedelta(days=30)))
 
 
-def _ask_files(scope: object, tenant: object) -> None:
+def _ask_files(scope: "UsageScope", tenant: "UsageScope") -> None:
     from apps.usage.selectors.focus import focus_table  # noqa: PLC0415
     from apps.usage.selectors.tables import records_table  # noqa: PLC0415
 
-    _file("FOCUS, all tenants", lambda: focus_table(scope=scope).rows(), sys.maxsize)  # type: ignore[arg-type]
-    _file("FOCUS, one tenant", lambda: focus_table(scope=tenant).rows(), sys.maxsize)  # type: ignore[arg-type]
-    _file("records as CSV", lambda: records_table(scope=tenant).rows(), FILE_ROWS)  # type: ignore[arg-type]
+    _file("FOCUS, all tenants", lambda: focus_table(scope=scope).rows(), sys.maxsize)
+    _file("FOCUS, one tenant", lambda: focus_table(scope=tenant).rows(), sys.maxsize)
+    _file("records as CSV", lambda: records_table(scope=tenant).rows(), FILE_ROWS)
 
 
 def _file(name: str, rows: Callable[[], Iterable[object]], most: int) -> None:

@@ -94,7 +94,8 @@ def _used(row: Any) -> str:
 
 
 def _busy(row: Any) -> str:
-    known = [each["utilisation_ratio"] for each in row["accelerators"] if each["utilisation_ratio"] is not None]
+    gpus = [each for each in row["accelerators"] if each["kind"] != "cpu"]
+    known = [each["utilisation_ratio"] for each in gpus if each["utilisation_ratio"] is not None]
     return _ratio(sum(known) / len(known)) if known else UNKNOWN
 
 

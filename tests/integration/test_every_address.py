@@ -14,7 +14,8 @@ from django.urls import URLPattern, get_resolver
 from apps.tenants.matrix import MATRIX, Permission, Role
 from tests.factories.yard import make_yard
 
-pytestmark = [pytest.mark.integration, pytest.mark.django_db]
+# Some thousand requests each, on machines that may be busy.
+pytestmark = [pytest.mark.integration, pytest.mark.django_db, pytest.mark.timeout(600)]
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PERSON_OF = {
@@ -38,6 +39,8 @@ FINER = {
     ("POST", "keys/<uuid:key_id>/rotate/", "teammate"),
     ("POST", "tenants/<uuid:tenant_id>/keys/", "viewer"),
     ("DELETE", "api/v1/tenants/<uuid:tenant_id>/", "owner"),
+    ("GET", "tenants/<uuid:tenant_id>/remove/", "owner"),
+    ("POST", "tenants/<uuid:tenant_id>/remove/", "owner"),
 }
 # Whether an admin may change it depends on who set it: an operator's is not the admin's to change.
 BY_WHO_SET_IT = {"limit_id", "block_id"}

@@ -46,6 +46,7 @@ _LEFT_OUT = frozenset(
         "gateway.exposition",
         "gateway.files",
         "gateway.forms",
+        "gateway.fullness",
         "gateway.handover",
         "gateway.leaving",
         "gateway.limits.authority",

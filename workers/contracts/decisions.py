@@ -6,8 +6,9 @@ from msgspec import Struct, field
 class DecisionStep(Struct, frozen=True, kw_only=True):
     """One step. `what` is arrived, queued, degraded, sent, first_token, failed, migrated, cancelled or how it ended.
 
-    It ended completed, withdrawn or refused. `at` is in Unix seconds; `detail` is the endpoint of what was sent or
-    failed, the code of what was refused, and the version of what was degraded.
+    It ended completed, withdrawn, refused, rejected (for what it asked) or failed. `at` is in Unix seconds; `detail` is
+    the endpoint of what was sent or failed, the code of what was refused, rejected or cancelled, and the version of
+    what was degraded.
     """
 
     what: str
@@ -50,7 +51,11 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class RequestDecision(Struct, frozen=True, kw_only=True):
-    """Limits and times are None where there is none. `is_over` is False while the request is alive."""
+    """Limits and times are None where there is none. `is_over` is False while the request is alive.
+
+    One that was refused or rejected before it could wait has no choices and expects nothing. Of the `prefix_blocks`
+    the first `told_blocks` were known by engines' KV events, None: none of its engines is followed.
+    """
 
     request_id: str
     tenant_id: str
@@ -65,6 +70,7 @@ class RequestDecision(Struct, frozen=True, kw_only=True):
     prompt_tokens: int = 0
     predicted_output_tokens: float = 0.0
     prefix_blocks: int = 0
+    told_blocks: int | None = None
     ttft_slo_s: float | None = None
     tpot_slo_s: float | None = None
     deadline_at: float | None = None

@@ -3,11 +3,12 @@
 from msgspec import Struct
 
 from workers.contracts.settlement import NOTHING, Settlement
+from workers.contracts.usage import Outcome
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
+from workers.gateway.facilities import Facilities
 from workers.gateway.heads import Headers
 from workers.gateway.limits.rulebook import Demand
-from workers.gateway.metering import Meter
 from workers.gateway.paths import EnginePath
 from workers.gateway.server import ClientConnection
 from workers.gateway.terms import Terms
@@ -19,7 +20,7 @@ _CLIENT_LEFT = 499
 
 class Candidate(Struct, eq=False):
     client: ClientConnection
-    meter: Meter
+    facilities: Facilities
     exchange: Exchange
     path: EnginePath
     settlement: Settlement
@@ -54,8 +55,14 @@ class Candidate(Struct, eq=False):
 
     def turn_away(self, error: GatewayError) -> None:
         api = self.path.api
-        self.meter.settle(self.settlement, NOTHING, "refused", error.status, error.code)
+        self._settle("refused", error.status, error.code)
         self.client.respond(error.status, api.error_headers(error) + self.own_headers, api.error_body(error))
 
     def give_up(self) -> None:
-        self.meter.settle(self.settlement, NOTHING, "client_left", _CLIENT_LEFT)
+        self._settle("client_left", _CLIENT_LEFT)
+
+    def _settle(self, outcome: Outcome, status: int, code: str = "") -> None:
+        facilities, request = self.facilities, self.terms.request
+        what = "withdrawn" if outcome == "client_left" else outcome
+        facilities.driver.trails.turned_away(self.settlement, request, what, code, facilities.monotonic())
+        facilities.meter.settle(self.settlement, NOTHING, outcome, status, code)

@@ -255,6 +255,10 @@ class Exchange(Ending):
 
     def _engine_reported_failure(self, stream: AnswerStream) -> None:
         """In the stream itself, as vLLM does when the core of it has died; the end of the stream may come or not."""
+        if self._answer.head is None and stream.text is not None and self._place.is_held:
+            self._abandon_attempt()
+            self._try_again()
+            return
         continuation = self._continuation_of(stream)
         if continuation is not None:
             self._abandon_attempt()
@@ -291,12 +295,17 @@ class Exchange(Ending):
     def _end_stream(self, stream: AnswerStream, head: AnswerHead, last_part: bytes) -> None:
         last = stream.feed(last_part)
         self._note_first_token(stream)
-        if stream.has_error and (continuation := self._continuation_of(stream)) is not None:
+        if stream.has_error and stream.text is not None and self._place.is_held:
             if last:
                 self._answer.send_part(head, last)
-            self._go_on(stream, continuation)
-            return
-        if self._attempt is not None:
+                last = b""
+            if self._answer.head is None:
+                self._try_again()
+                return
+            if (continuation := self._continuation_of(stream)) is not None:
+                self._go_on(stream, continuation)
+                return
+        if self._attempt is not None and stream.fingerprint is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
         self._over().with_stream(stream, head, last + stream.finish())
 

@@ -38,6 +38,7 @@ class Explainer:
             prompt_tokens=request.prompt_tokens,
             predicted_output_tokens=request.predicted_output_tokens,
             prefix_blocks=len(request.prefix_blocks),
+            told_blocks=request.told_blocks,
             ttft_slo_s=request.ttft_slo_s,
             tpot_slo_s=request.tpot_slo_s,
             deadline_at=None if request.deadline_at is None else epoch + request.deadline_at,

@@ -45,6 +45,7 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _own_lines(own)
     lines += _gen_ai_lines([(_gen_ai_labels(*key), one) for key, one in series])
     lines += _vllm_lines(series_by_model(metrics), metrics.in_flight)
+    lines += _fullness_lines(metrics.kv_used)
     lines += _unrecorded_lines(metrics.refused_unrecorded)
     lines += metrics.limits.lines()
     lines += metrics.kv_events.lines()
@@ -126,6 +127,14 @@ def _vllm_lines(models: dict[str, list[Series]], in_flight: dict[str, tuple[int,
         yield _head(name, "histogram", about)
         for model, series in known.items():
             yield from _histogram(name, {"model_name": model}, Histogram.sum_of(map(pick, series)))
+
+
+def _fullness_lines(kv_used: dict[str, float]) -> Iterator[str]:
+    if kv_used:
+        name = "vllm:kv_cache_usage_perc"
+        yield _head(name, "gauge", "How full the engines' KV caches are, 0 to 1.")
+        for model, used in kv_used.items():
+            yield _sample(name, {"model_name": model}, used)
 
 
 def _unrecorded_lines(by_code: dict[str, int]) -> Iterator[str]:

@@ -64,7 +64,9 @@ class Flights:
 
     def close(self, flight: Flight, how: str, now: float, detail: str = "") -> None:
         request = flight.terms.request
-        flight.trail.add(how, now, detail)
+        # How it failed once it was cancelled says nothing.
+        if how != "failed" or not flight.trail.was_cancelled:
+            flight.trail.add(how, now, detail)
         flight.engine = None
         self.trails.close(flight.trail)
         self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)

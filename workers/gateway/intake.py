@@ -35,6 +35,7 @@ from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
 from workers.gateway.tracing.tracer import Tracer
+from workers.scheduling.interface import Request
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +87,25 @@ class Intake:
             self._require_admission(client, request, introduction)
             question, terms = self._understand(request, introduction, settlement)
         except GatewayError as error:
-            self.facilities.meter.settle(settlement, NOTHING, _outcome_of(error), error.status, error.code)
+            self._turn_away(settlement, introduction, error)
             client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
             return
         exchange = Exchange(self.facilities, client, question, settlement, own_headers)
         self._begin(client, exchange, question, terms, own_headers)
+
+    def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
+        outcome = _outcome_of(error)
+        request = Request(
+            request_id=0,
+            version_id=settlement.version_id,
+            tenant_id=settlement.tenant_id,
+            rank=introduction.grant.rank,
+            max_queued_of_tenant=0,
+            arrived_at=settlement.arrived_at,
+        )
+        facilities = self.facilities
+        facilities.driver.trails.turned_away(settlement, request, outcome, error.code, facilities.monotonic())
+        facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
 
     def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
         return Settlement(
@@ -120,7 +135,7 @@ class Intake:
         exchange.note_arrival()
         candidate = Candidate(
             client,
-            self.facilities.meter,
+            self.facilities,
             exchange,
             question.path,
             settlement,

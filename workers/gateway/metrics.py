@@ -104,11 +104,15 @@ class SpanCounts:
 
 
 class RequestMetrics:
-    """`in_flight` is (running, waiting) by model, as of the last second. Series are bounded: the rest share one."""
+    """Series are bounded: the rest share one.
+
+    `in_flight` is (running, waiting) and `kv_used` how full the engines' caches are, by model, as of the last second.
+    """
 
     def __init__(self) -> None:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
+        self.kv_used: dict[str, float] = {}
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
         self.kv_events = KVEventFigures()

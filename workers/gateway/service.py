@@ -29,6 +29,7 @@ from workers.gateway.directory import Directory
 from workers.gateway.driver import Driver
 from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.fullness import kv_used_by_model
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.journal import Journal
 from workers.gateway.kv_events.reader import CacheReader
@@ -216,6 +217,7 @@ class GatewayService:
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
+        self.metrics.kv_used = kv_used_by_model(self._surface.directory, self._driver.engines)
         self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
         if self._config.report_file is not None and not self.has_successor:

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
+from workers.contracts.settlement import Settlement
 from workers.scheduling.decision import Draft
 from workers.scheduling.interface import Request
 
@@ -12,6 +13,8 @@ MAX_STEPS = 32
 MAX_DECISIONS = 8
 # A trail of that many steps that ended well went straight through: arrived, sent, first token, completed.
 PLAIN_STEPS = 4
+# What was asked for wrongly can be as much as anybody likes to ask.
+PLAIN_ENDS = frozenset(("completed", "rejected"))
 # Of plain ones the newest stand for the others.
 MAX_PLAIN_ENDED = 64
 
@@ -38,7 +41,11 @@ class Trail:
 
     @property
     def is_plain(self) -> bool:
-        return len(self._course) <= 3 * PLAIN_STEPS and self._course[-3] == "completed"
+        return len(self._course) <= 3 * PLAIN_STEPS and self._course[-3] in PLAIN_ENDS
+
+    @property
+    def was_cancelled(self) -> bool:
+        return self._course[-3] == "cancelled"
 
     @property
     def steps(self) -> list[Step]:
@@ -74,6 +81,14 @@ class Trails:
             self._ended_plainly.append(trail)
         else:
             self._ended.append(trail)
+
+    def turned_away(self, settlement: Settlement, request: Request, outcome: str, code: str, at: float) -> None:
+        """One that never came into the scheduler's hands."""
+        label, tenant_id, service_class = settlement.request_id, settlement.tenant_id, settlement.service_class
+        trail = Trail(label, tenant_id, service_class, request, settlement.arrived_at)
+        trail.add(outcome, at, code)
+        self.open(trail)
+        self.close(trail)
 
     def find(self, label: str) -> Trail | None:
         """By the id that clients know. The newest, if a client gave one to several."""

@@ -24,6 +24,7 @@ _STARTS_AFTER_S = 3.0
 _OPEN_TIMEOUT_S = 30.0
 _RETRY_S = 5.0
 _PERIOD_S = 1.0
+_MOMENTS = 4
 # As the driver names them, with their memory.
 _GPUS = (("NVIDIA H100 80GB HBM3", 80), ("NVIDIA A100-SXM4-80GB", 80), ("NVIDIA L4", 24), ("NVIDIA H200", 141))
 _WITHOUT_NVLINK = {"NVIDIA L4"}
@@ -37,13 +38,14 @@ class NodeAccount(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """Of all nodes together, since the beginning."""
+    """Of all nodes together, since the beginning. `drains_seen` has when a node was first told to drain a replica."""
 
     linked: int = 0
     frames_sent: int = 0
     desired_received: int = 0
     links_lost: int = 0
     replicas_ready: int = 0
+    drains_seen: dict[str, float] = {}
 
 
 def report_replicas(desired: DesiredState | None, first_seen: dict[str, float], now: float) -> list[ReplicaReport]:
@@ -59,6 +61,28 @@ def _report(spec: ReplicaSpec, age_s: float) -> ReplicaReport:
     return ReplicaReport(replica_id=spec.replica_id, state=state, spec_hash=spec.spec_hash, port=spec.port)
 
 
+def _gpus(name: str, gib: int, count: int, random: Random) -> list[AcceleratorReport]:
+    """As they are at one moment: what of it trembles is not written to a database."""
+    return [
+        AcceleratorReport(
+            index=index,
+            kind="gpu",
+            name=name,
+            key=str(index),
+            memory_total_bytes=gib * _GIB,
+            memory_used_bytes=random.randrange(gib * _GIB),
+            foreign_bytes=0,
+            utilisation_ratio=random.random(),
+            temperature_c=random.uniform(30, 85),
+            power_w=random.uniform(60, 700),
+            island=None if name in _WITHOUT_NVLINK else 0,
+            numa=2 * index // count,
+            driver_version="570.86.15",
+        )
+        for index in range(count)
+    ]
+
+
 class SimulatedNode:
     def __init__(self, account: NodeAccount, url: str, gpu_count: int, counts: Counts, random: Random) -> None:
         self._account = account
@@ -66,13 +90,7 @@ class SimulatedNode:
         self._counts = counts
         self._random = random
         name, gib = random.choice(_GPUS)
-        self._accelerators = [
-            AcceleratorReport(
-                index=index, kind="gpu", name=name, key=str(index), memory_total_bytes=gib * _GIB, memory_used_bytes=0,
-                foreign_bytes=0, island=None if name in _WITHOUT_NVLINK else 0, numa=2 * index // gpu_count,
-            )
-            for index in range(gpu_count)
-        ]  # fmt: skip
+        self._moments = [_gpus(name, gib, gpu_count, random) for _ in range(_MOMENTS)]
         self._desired: DesiredState | None = None
         self._snapshot_generation = 0
         self._first_seen: dict[str, float] = {}
@@ -106,6 +124,9 @@ class SimulatedNode:
         if isinstance(message, DesiredPush):
             self._desired = message.body
             self._counts.desired_received += 1
+            for spec in message.body.replicas:
+                if spec.is_draining:
+                    self._counts.drains_seen.setdefault(spec.replica_id, time.monotonic())
         elif isinstance(message, SnapshotPush):
             self._snapshot_generation = message.generation
 
@@ -132,7 +153,7 @@ class SimulatedNode:
             desired_generation=self._desired.generation if self._desired else 0,
             snapshot_generation=self._snapshot_generation,
             replicas=reports,
-            accelerators=self._accelerators,
+            accelerators=self._moments[sequence % _MOMENTS],
         )
 
     def _hello(self) -> Hello:

@@ -17,7 +17,10 @@ WORDS = {
     "completed": "was complete",
     "withdrawn": "the client left",
     "refused": "was refused",
+    "rejected": "asked for what cannot be",
 }
+# With these, the detail of a step is a code, and not the name of an engine.
+_WITH_CODES = ("refused", "rejected", "cancelled")
 REFUSALS = {
     "queue_full": "too much of its tenant waited already",
     "no_endpoint": "no engine was up",
@@ -83,7 +86,8 @@ def panel_of(decision: RequestDecision, endpoint_names: Mapping[str, str]) -> Pa
 def endpoint_ids_of(decision: RequestDecision) -> set[str]:
     chosen = {choice.endpoint_id for choice in decision.choices}
     considered = {score.endpoint_id for choice in decision.choices for score in choice.considered}
-    return (chosen | considered | {step.detail for step in decision.steps}) - {""}
+    named = {step.detail for step in decision.steps if step.what not in _WITH_CODES}
+    return (chosen | considered | named) - {""}
 
 
 def _terms(decision: RequestDecision) -> list[tuple[str, str]]:
@@ -96,8 +100,8 @@ def _terms(decision: RequestDecision) -> list[tuple[str, str]]:
     terms = [
         ("Class", f"rank {decision.rank}, weight of its tenant {decision.tenant_weight:g}{weight}"),
         ("Limits", ", ".join(filter(None, limits)) or "none"),
-        ("Expected", f"{decision.prompt_tokens} tokens in, {decision.predicted_output_tokens:.0f} out"),
-        ("Prefix", f"{decision.prefix_blocks} blocks looked up" if decision.prefix_blocks else "not looked up"),
+        ("Expected", _expected(decision) if decision.prompt_tokens else ""),
+        ("Prefix", _prefix(decision) if decision.prompt_tokens else ""),
         ("Workflow", decision.workflow_id),
         ("Fairness flow", decision.fairness_account),
     ]
@@ -105,9 +109,29 @@ def _terms(decision: RequestDecision) -> list[tuple[str, str]]:
 
 
 def _line(step: DecisionStep, decision: RequestDecision, names: Mapping[str, str]) -> Line:
-    is_named = step.what == "degraded" or not step.detail
-    detail = REFUSALS.get(step.detail) or (step.detail if is_named else _name(step.detail, names))
-    return Line(WORDS.get(step.what, step.what), 1000 * (step.at - decision.arrived_at), detail)
+    text = WORDS.get(step.what, step.what)
+    if step.what == "arrived" and not decision.choices and decision.is_over:
+        text = "arrived"
+    return Line(text, 1000 * (step.at - decision.arrived_at), _detail(step, names))
+
+
+def _detail(step: DecisionStep, names: Mapping[str, str]) -> str:
+    if step.what in _WITH_CODES:
+        return REFUSALS.get(step.detail) or step.detail.replace("_", " ")
+    return step.detail if step.what == "degraded" or not step.detail else _name(step.detail, names)
+
+
+def _expected(decision: RequestDecision) -> str:
+    return f"{decision.prompt_tokens} tokens in, {decision.predicted_output_tokens:.0f} out"
+
+
+def _prefix(decision: RequestDecision) -> str:
+    if not decision.prefix_blocks:
+        return "not looked up"
+    looked_up = f"{decision.prefix_blocks} blocks looked up"
+    if decision.told_blocks is None:
+        return f"{looked_up}, in what was sent to each engine"
+    return f"{looked_up}, {decision.told_blocks} of them by what engines say they have cached"
 
 
 def _table(choice: Choice, decision: RequestDecision, names: Mapping[str, str]) -> Table:

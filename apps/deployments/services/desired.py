@@ -1,7 +1,9 @@
 """Desired states: what each node should run, written when it changes, with the fence of who wrote it."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -21,18 +23,20 @@ MOST_PEERS = 5
 
 def write_desired_states(*, fence: int, now: datetime) -> None:
     """A new generation for each node whose replicas changed."""
-    nodes = list(Node.objects.select_related("desired"))
+    nodes = list(Node.objects.select_related("desired").defer("inventory", "labels", "desired__body"))
+    ring = sorted((node.name, node.gateway_url) for node in nodes if node.gateway_url)
     replicas: dict[Any, list[Replica]] = {}
     for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
         replicas.setdefault(replica.node_id, []).append(replica)
     for node in nodes:
-        _write_desired(node, replicas.get(node.pk, []), _peers_of(node, nodes), fence, now)
+        _write_desired(node, replicas.get(node.pk, []), _peers_of(node, ring), fence, now)
 
 
-def _peers_of(node: Node, nodes: Sequence[Node]) -> list[str]:
-    """A few that follow it by name, so that a fleet's nodes watch each other in a ring."""
-    urls = [each.gateway_url for each in sorted(nodes, key=lambda each: (each.name <= node.name, each.name))]
-    return [url for url in urls if url and url != node.gateway_url][:MOST_PEERS]
+def _peers_of(node: Node, ring: Sequence[tuple[str, str]]) -> list[str]:
+    """A few gateways that follow it by name, so that a fleet's nodes watch each other in a ring."""
+    begin = bisect_right(ring, node.name, key=itemgetter(0))
+    following = (ring[(begin + step) % len(ring)][1] for step in range(min(MOST_PEERS + 1, len(ring))))
+    return [url for url in following if url != node.gateway_url][:MOST_PEERS]
 
 
 def _write_desired(node: Node, replicas: Sequence[Replica], peers: list[str], fence: int, now: datetime) -> None:

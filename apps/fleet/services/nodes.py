@@ -11,7 +11,7 @@ from apps.common.actors import SYSTEM, Actor
 from apps.common.credentials import AGENT_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
-from apps.common.tasks_by_name import enqueue_on_commit
+from apps.common.tasks_by_name import enqueue_on_commit, enqueue_soon_on_commit
 from apps.fleet.models import Accelerator, Node, NodeState
 from apps.fleet.policies.gpus import model_of
 from apps.fleet.policies.labels import label_problem
@@ -20,6 +20,7 @@ from workers.contracts.telemetry import AcceleratorReport
 
 RECONCILE = "placement.reconcile"
 MOST_PROCESSES = 20
+MOST_LINKS = 64
 
 
 @transaction.atomic
@@ -135,23 +136,33 @@ def record_hello(
     node.gateway_url = gateway_url[:200] or node.gateway_url
     node.state, node.last_seen_at, node.is_lost = NodeState.ONLINE, now, False
     node.save()
-    enqueue_on_commit(RECONCILE)
+    enqueue_soon_on_commit(RECONCILE)
 
 
-def record_seen(*, node_id: UUID, now: datetime) -> None:
-    Node.objects.filter(pk=node_id).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> None:
+    Node.objects.filter(pk__in=node_ids).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
 
 
 @transaction.atomic
 def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) -> None:
-    """Rows for what is there now; those that are gone go."""
-    present = []
-    for report in reports:
-        key = report.key[:80] or f"{report.kind[:10]}{report.index}"
-        row, _ = Accelerator.objects.update_or_create(node_id=node_id, key=key, defaults=_facts_of(report))
-        present.append(row.pk)
-    Accelerator.objects.filter(node_id=node_id).exclude(pk__in=present).delete()
-    enqueue_on_commit(RECONCILE)
+    """Rows for what is there now; those that are gone go. What has not changed is not written."""
+    known = {row.key: row for row in Accelerator.objects.select_for_update().filter(node_id=node_id)}
+    facts = {report.key[:80] or f"{report.kind[:10]}{report.index}": _facts_of(report) for report in reports}
+    new = [Accelerator(node_id=node_id, key=key, **values) for key, values in facts.items() if key not in known]
+    Accelerator.objects.bulk_create(new)
+    for key in facts.keys() & known.keys():
+        _update_accelerator(known[key], facts[key])
+    if gone := known.keys() - facts.keys():
+        Accelerator.objects.filter(node_id=node_id, key__in=gone).delete()
+    enqueue_soon_on_commit(RECONCILE)
+
+
+def _update_accelerator(row: Accelerator, facts: dict[str, Any]) -> None:
+    changed = [name for name, value in facts.items() if getattr(row, name) != value]
+    for name in changed:
+        setattr(row, name, facts[name])
+    if changed:
+        row.save(update_fields=changed)
 
 
 def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
@@ -169,6 +180,10 @@ def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
         "driver_version": report.driver_version[:40],
         "foreign_processes": msgspec.to_builtins(report.foreign_processes[:MOST_PROCESSES]),
         "problem": report.problem[:200],
+        "nvlinks": report.nvlinks[:MOST_LINKS],
+        "pci_bus_id": report.pci_bus_id[:20],
+        "pcie_generation": report.pcie_generation,
+        "pcie_width": report.pcie_width,
     }
 
 

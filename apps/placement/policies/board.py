@@ -16,11 +16,12 @@ UNKNOWN_BYTES = -1
 class NodeState:
     """`free[i]` is UNKNOWN_BYTES where the memory is unknown. `users[i]` counts replicas, `held[i]` exclusive ones."""
 
-    __slots__ = ("deployments", "free", "held", "kind_id", "positions", "users", "view")
+    __slots__ = ("deployments", "free", "held", "kind_id", "least_usd_per_h", "positions", "users", "view")
 
     def __init__(self, view: NodeView, kind_id: int) -> None:
         self.view = view
         self.kind_id = kind_id
+        self.least_usd_per_h = min((each.usd_per_h for each in view.accelerators), default=0.0)
         self.positions = {each.key: index for index, each in enumerate(view.accelerators)}
         self.free = [
             UNKNOWN_BYTES if each.memory_bytes is None else max(0, each.memory_bytes - each.foreign_bytes)
@@ -56,7 +57,8 @@ class NodeState:
 class Board:
     """Nodes are numbered by name. `alike` groups them by signature, each group in that order.
 
-    `kinds` has one node of each kind: nodes that are alike but for what is in use on them.
+    `kinds` has one node of each kind: nodes that are alike but for what is in use on them. `changes` are the numbers of
+    those that have changed, in order, and `versions` how often each has.
     """
 
     def __init__(self, nodes: Sequence[NodeView], shapes: Iterable[Shape]) -> None:
@@ -80,6 +82,8 @@ class Board:
             for key in sorted(node.cached | {engine.weights_key for engine in node.sleeping}):
                 self._cached.setdefault(key, []).append(number)
         self._domains: dict[str, dict[str, list[int]]] = {}
+        self.changes: list[int] = []
+        self.versions = [0] * len(self.nodes)
 
     def put(self, assignment: Assignment, *, sign: int = 1) -> None:
         """`sign` -1 takes it off again."""
@@ -94,13 +98,19 @@ class Board:
         for node_id in assignment.node_ids:
             number = self.numbers[node_id]
             self.nodes[number].deployments[demand.deployment_id] += sign
+            self._note_change(number)
             self._hosts.setdefault(demand.deployment_id, Counter())[number] += sign
+
+    def _note_change(self, number: int) -> None:
+        self.versions[number] += 1
+        self.changes.append(number)
 
     def block(self, number: int, indexes: Sequence[int], *, sign: int = 1) -> None:
         """Keeps everybody off these accelerators until `sign` -1 gives them back."""
         for index in indexes:
             self.nodes[number].held[index] += sign
         self._moved(number)
+        self._note_change(number)
 
     def stage(self, number: int, indexes: Sequence[int]) -> Stage:
         view = self.nodes[number].view

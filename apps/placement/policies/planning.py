@@ -1,6 +1,7 @@
 """Plans many replicas at once: the hardest first, each where it adds least to the plan's cost, then improved.
 
-Nodes that are alike are looked at once, so that a plan's time grows with the kinds of nodes and not with their number.
+Nodes that are alike are looked at once, and for each shape nodes stand in the order of what it would cost there, so
+that a replica's place is found without a look at them all (cheapest.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,6 +10,7 @@ from random import Random
 from uuid import UUID
 
 from apps.placement.policies.board import Board
+from apps.placement.policies.cheapest import Cheapest, Rank, rank_of
 from apps.placement.policies.demand import SPREAD, Assignment, Demand, Plan, Shape, Stage
 from apps.placement.policies.fitting import Fit, Fits, fit_stage
 from apps.placement.policies.fleet import NodeView
@@ -18,7 +20,7 @@ from apps.placement.policies.pipelines import fit_pipeline
 from apps.placement.policies.pricing import base_usd, own_usd, price_of_place
 
 # What it is ranked by, its price, and the accelerators.
-Best = tuple[tuple[float, int, int], float, tuple[int, ...]]
+Best = tuple[Rank, float, tuple[int, ...]]
 
 
 def make_plan(
@@ -81,6 +83,7 @@ class Planner:
         self.board = board
         self._prices = prices
         self._fits = Fits(prices)
+        self._cheapest: dict[Shape, Cheapest] = {}
 
     def unplaced_usd(self, demand: Demand) -> float:
         return self._prices.unplaced_usd * demand.shape.accelerator_count
@@ -106,36 +109,26 @@ class Planner:
         return price_of_place(self.board, demand, stages, self._prices)
 
     def _best_stage(self, demand: Demand, barred: frozenset[int]) -> tuple[Stage, ...]:
-        """The cheapest of each group of nodes that are alike, and each node that is special to this replica."""
+        """The cheapest node of all, or one that is special to this replica."""
         special = self._special(demand)
-        best: Best | None = None
-        fits = self._fits.stages_of(demand.shape)
         base = base_usd(demand, self._prices)
-        for signature, numbers in self.board.alike.items():
-            if signature not in fits:
-                self._fits.stage(self.board.nodes[numbers[0]], signature, demand.shape)
-            fit = fits[signature]
-            if fit is None or (best is not None and fit.usd_per_h + base > best[1] + 1e-9):
-                continue
-            number = next((each for each in numbers if each not in special and each not in barred), None)
-            if number is not None:
-                best = self._better(best, number, fit, fit.usd_per_h + base, demand.shape)
+        found = self._cheapest_for(demand.shape).find(barred.union(special))
+        best: Best | None = None
+        if found is not None:
+            best = self._better(None, found[0][2], found[1], found[1].usd_per_h + base, demand.shape)
         for number in special:
             if number not in barred:
                 best = self._better_special(best, number, demand, base)
         return () if best is None else (self.board.stage(best[0][2], best[2]),)
 
-    def _better(
-        self,
-        best: Best | None,
-        number: int,
-        fit: Fit,
-        usd_per_h: float,
-        shape: Shape,
-    ) -> Best:
-        """Among equals the emptier node where replicas spread, the fuller one where they are packed; then the name."""
-        crowd = sum(self.board.nodes[number].deployments.values())
-        rank = (round(usd_per_h, 9), crowd if shape.strategy == SPREAD else -crowd, number)
+    def _cheapest_for(self, shape: Shape) -> Cheapest:
+        known = self._cheapest.get(shape)
+        if known is None:
+            known = self._cheapest[shape] = Cheapest(self.board, self._fits, shape, self._prices)
+        return known
+
+    def _better(self, best: Best | None, number: int, fit: Fit, usd_per_h: float, shape: Shape) -> Best:
+        rank = rank_of(self.board, number, usd_per_h, shape)
         if best is not None and best[0] <= rank:
             return best
         return rank, usd_per_h, fit.indexes

@@ -112,6 +112,8 @@ class AgentLink:
         news = self._state.telemetry_came(frame.body, now)
         body, decisions = structs.replace(frame.body, decisions=[]), frame.body.decisions
         self._hub.telemetry_came(self.node_id, body, now.timestamp())
+        if news.is_seen:
+            self._hub.seen(self.node_id)
         await self.push(self._hub.newest_for(self.node_id))
         if not await write_news(self.node_id, news, now):
             self._state.forget_written()

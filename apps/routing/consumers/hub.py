@@ -10,11 +10,13 @@ from uuid import UUID
 
 import msgspec
 from django.db import Error as DatabaseError
+from django.utils import timezone
 from redis.exceptions import RedisError
 
 from apps.common import live
 from apps.common.valkey import new_async_client, wait_for_wakes
-from apps.deployments.selectors import list_desired_bodies
+from apps.deployments.selectors import list_newer_bodies
+from apps.fleet.services.nodes import record_seen
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import Newest
 from apps.routing.consumers.usage_inbox import UsageInbox
@@ -52,6 +54,7 @@ class LinkHub:
         self._snapshot: tuple[int, bytes] | None = None
         self._desired: dict[UUID, tuple[int, bytes]] = {}
         self._news = asyncio.Event()
+        self._seen: set[UUID] = set()
         self._loops: list[asyncio.Task[None]] = []
 
     def ensure_running(self) -> None:
@@ -86,6 +89,10 @@ class LinkHub:
         frame = NodeFrame(received_at=received_at, telemetry=telemetry, rates=rates)
         self._frames[node_id] = self._unsent[node_id] = frame
 
+    def seen(self, node_id: UUID) -> None:
+        """It is noted with all others of the same second."""
+        self._seen.add(node_id)
+
     def newest_for(self, node_id: UUID) -> Newest:
         return Newest(snapshot=self._snapshot, desired=self._desired.get(node_id))
 
@@ -98,11 +105,11 @@ class LinkHub:
             await _guarded("look for news", self._push_news())
 
     async def _push_news(self) -> None:
-        nodes = list(self._links)
-        if not nodes:
+        held = {node_id: self._desired.get(node_id, (0, b""))[0] for node_id in self._links}
+        if not held:
             return
         self._snapshot = await in_database_thread(get_newest_envelope)
-        self._desired = await in_database_thread(list_desired_bodies, nodes)
+        self._desired |= await in_database_thread(list_newer_bodies, held)
         pushes = (link.push(self.newest_for(link.node_id)) for link in list(self._links.values()))
         await asyncio.gather(*pushes, return_exceptions=True)
 
@@ -120,8 +127,18 @@ class LinkHub:
                 stored = store_frames(client, {str(node_id): frame for node_id, frame in frames.items()})
                 await _guarded("store telemetry", _within(VALKEY_TIMEOUT_S, stored))
                 await _guarded("publish telemetry", _within(VALKEY_TIMEOUT_S, self._publish_overview()))
+                await _guarded("note who was heard", self._note_seen())
         finally:
             await client.aclose()
+
+    async def _note_seen(self) -> None:
+        seen, self._seen = self._seen, set()
+        try:
+            if seen:
+                await in_database_thread(record_seen, node_ids=list(seen), now=timezone.now())
+        except DatabaseError:
+            self._seen |= seen
+            raise
 
     async def _publish_overview(self) -> None:
         overview = overview_of(list(self._frames.values()), time.time())

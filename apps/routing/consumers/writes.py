@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from apps.deployments.services.replicas import record_replica_reports
-from apps.fleet.services.nodes import record_accelerators, record_hello, record_seen
+from apps.fleet.services.nodes import record_accelerators, record_hello
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
@@ -47,8 +47,6 @@ async def write_news(node_id: UUID, news: TelemetryNews, now: datetime) -> bool:
 
 def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callable[[], None]]:
     writes: list[Callable[[], None]] = []
-    if news.is_seen:
-        writes.append(lambda: record_seen(node_id=node_id, now=now))
     if news.replicas is not None:
         reports = news.replicas
         writes.append(lambda: record_replica_reports(node_id=node_id, reports=reports, now=now))

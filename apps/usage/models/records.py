@@ -6,7 +6,6 @@ from django.db.models import Q
 from apps.common.ids import new_id
 from workers.contracts.pricing import WHOLE_E8
 
-
 _SEARCHED = {
     "workflow_id": "usage_record_workflow",
     "end_user": "usage_record_end_user",

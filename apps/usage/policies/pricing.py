@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from workers.contracts.pricing import BATCH_CLASS, WHOLE_E8, charged, discounted, listed_pico_usd
@@ -91,7 +91,11 @@ class Book:
 
     def changes(self) -> list[datetime]:
         """Every moment at which some answer may change."""
-        timelines = (*self.by_version.values(), *self.by_model.values(), *self.discounts.values())
+        timelines: tuple[Timeline[Any], ...] = (
+            *self.by_version.values(),
+            *self.by_model.values(),
+            *self.discounts.values(),
+        )
         return sorted({start for timeline in timelines for start in timeline.starts})
 
 

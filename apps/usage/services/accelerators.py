@@ -59,20 +59,28 @@ def meter_accelerators(*, now: datetime) -> None:
         cursor.execute(_LOCK)
     lines = list_price_lines()
     clocks = {clock.accelerator_id: clock.counted_until for clock in AcceleratorClock.objects.all()}
-    for accelerator in Accelerator.objects.select_related("node"):
-        _meter(accelerator, lines, clocks.get(accelerator.pk, now), now)
+    added, marks = [], []
+    for accelerator in Accelerator.objects.select_related("node").defer("node__inventory", "node__labels"):
+        rows, mark = _metered(accelerator, lines, clocks.get(accelerator.pk, now), now)
+        added += rows
+        marks.append(mark)
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, added)
+    AcceleratorClock.objects.bulk_create(
+        marks, update_conflicts=True, unique_fields=["accelerator_id"], update_fields=["counted_until"]
+    )
 
 
-def _meter(accelerator: Accelerator, lines: list[PriceLine], before: datetime, now: datetime) -> None:
+def _metered(
+    accelerator: Accelerator, lines: list[PriceLine], before: datetime, now: datetime
+) -> tuple[list[tuple[object, ...]], AcceleratorClock]:
+    """What is added for it, and up to where it has been counted then."""
     line = line_for(lines, name=accelerator.name, node_id=accelerator.node_id, at=now)
     until = paid_until(line, last_seen_at=accelerator.node.last_seen_at, now=now)
-    start = max(before, now - MAX_CATCH_UP)
-    with connection.cursor() as cursor:
-        for slot, available_us in _times(start, until).items():
-            cursor.execute(_ADD, [slot, accelerator.pk, accelerator.node_id, accelerator.name, available_us])
-    AcceleratorClock.objects.update_or_create(
-        accelerator_id=accelerator.pk, defaults={"counted_until": counted_until(until, before=before, now=now)}
-    )
+    times = _times(max(before, now - MAX_CATCH_UP), until)
+    rows = [(slot, accelerator.pk, accelerator.node_id, accelerator.name, spent) for slot, spent in times.items()]
+    mark = counted_until(until, before=before, now=now)
+    return rows, AcceleratorClock(accelerator_id=accelerator.pk, counted_until=mark)
 
 
 def _times(start: datetime, until: datetime | None) -> dict[datetime, int]:

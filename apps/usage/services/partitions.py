@@ -39,7 +39,7 @@ def drop_old_partitions(*, now: datetime, keep_days: int) -> list[str]:
 def first_kept_day() -> datetime | None:
     """From when on every record is kept; None while none has been dropped."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT min(slot) FROM usage_by_model")
+        cursor.execute("SELECT min(slot) FROM usage_total")
         (first_used,) = cursor.fetchone()
         cursor.execute(_OLDEST)
         (oldest,) = cursor.fetchone()

@@ -16,6 +16,8 @@ from apps.usage.models import PriceEntry, TenantDiscount
 from workers.contracts.snapshot import Price
 
 PRICE_FIELDS = ("input_pico_usd", "cached_input_pico_usd", "output_pico_usd", "request_pico_usd")
+MOST_PICO_USD = 10**12  # a dollar a token: with the most tokens that a record may have, its cost fits its column
+MOST_A_REQUEST_PICO_USD = 10**15
 
 
 @transaction.atomic
@@ -33,6 +35,7 @@ def set_price(
     if (version is None) == (model is None):
         raise InvalidInputError("a price is for a version or for a model", fields={"version_id": "or model_id, one"})
     amounts = {name: getattr(price, name) for name in PRICE_FIELDS}
+    _refuse_absurd(amounts)
     entry = PriceEntry(
         version=version,
         model=model,
@@ -45,6 +48,13 @@ def set_price(
     after = {"effective_from": effective_from.isoformat(), "batch_discount_bp": batch_discount_bp, **amounts}
     _announce(actor=actor, action="price.set", entry=entry, now=now, after=after)
     return entry
+
+
+def _refuse_absurd(amounts: dict[str, int]) -> None:
+    for name, pico_usd in amounts.items():
+        most = MOST_A_REQUEST_PICO_USD if name == "request_pico_usd" else MOST_PICO_USD
+        if pico_usd > most:
+            raise InvalidInputError("no price can be so high", fields={name: f"is more than {most} picodollars"})
 
 
 @transaction.atomic

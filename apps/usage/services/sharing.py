@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Sum
 
-from apps.usage.models import EngineShare, SharedSlot, UsageByModel, UsageRecord
+from apps.usage.models import EngineShare, SharedSlot, UsageRecord, UsageTotal
 from apps.usage.policies.checking import LATE_DAYS
 from apps.usage.policies.sharing import Run, clipped, share_time
 from apps.usage.policies.slots import SLOT, slot_of
@@ -31,7 +31,7 @@ def share_engine_time(*, now: datetime) -> int:
 def _slots_due(now: datetime) -> list[tuple[datetime, int]]:
     """Those among whose records, and those before it that may still have run, the number has changed."""
     first, last = slot_of(now) - timedelta(days=LATE_DAYS + 1), slot_of(now - GRACE)
-    counted = UsageByModel.objects.filter(slot__gte=first - LONGEST_RUN, slot__lt=last).values_list("slot")
+    counted = UsageTotal.objects.filter(slot__gte=first - LONGEST_RUN, slot__lt=last).values_list("slot")
     counts = dict(counted.annotate(Sum("request_count")).order_by())
     shared = dict(SharedSlot.objects.filter(slot__gte=first).values_list("slot", "record_count"))
     back = range(int(LONGEST_RUN / SLOT) + 1)

@@ -253,12 +253,12 @@ def test_one_silent_node_loses_its_replicas_when_its_lease_is_over_and_has_them_
     silent, other = make_node("n1"), make_node("n2", is_cordoned=True)
     make_deployment(make_version())
     turn()
-    record_seen(node_id=other.pk, now=late)
+    record_seen(node_ids=[other.pk], now=late)
     mark_silent_nodes(now=late)
     assert mark_lost_nodes(now=late) == [silent.pk]
     turn(late)
     assert sorted(Replica.objects.values_list("state", flat=True)) == ["pending", "unknown"]
-    record_seen(node_id=silent.pk, now=late)
+    record_seen(node_ids=[silent.pk], now=late)
     turn(late)
     assert Replica.objects.get().node == silent
 

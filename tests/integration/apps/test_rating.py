@@ -288,3 +288,13 @@ def charged_by(snapshot, tenant):
     policy = next(each for each in snapshot.tenants if each.tenant_id == str(tenant.pk))
     found = price_for(snapshot.versions[0], policy)
     return cost_pico_usd(found, input_tokens=12, cached_input_tokens=4, output_tokens=7)
+
+
+def test_the_largest_record_at_the_highest_price_is_stored_and_a_higher_price_is_refused(version):
+    highest = Price(input_pico_usd=10**12, cached_input_pico_usd=0, output_pico_usd=10**12, request_pico_usd=10**15)
+    with pytest.raises(InvalidInputError):
+        price(version, 10**12 + 1)
+    set_price(actor=SYSTEM, version=version, price=highest, effective_from=NOW - DAY, now=NOW)
+    largest = {"input_tokens": 10**11, "cached_input_tokens": 0, "output_tokens": 10**11, "wasted_tokens": 10**11}
+    ingest_records(records=[make_record(version_id=str(version.pk), **largest)], node_id=NODE, now=NOW)
+    assert UsageRecord.objects.get().cost_usd == 2 * 10**11 + 1000

@@ -123,7 +123,7 @@ def test_a_replicas_state_is_news_of_its_deployment_too(web, token):
 def test_a_heartbeat_of_a_node_is_no_news():
     node = make_node()
     before = Change.objects.count()
-    record_seen(node_id=node.pk, now=NOW.replace(hour=13))
+    record_seen(node_ids=[node.pk], now=NOW.replace(hour=13))
     assert Change.objects.count() == before
     cordon(node)
     assert Change.objects.count() > before

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.gateway.test_migration import ENGINE, broken_and_unbroken, one_at_a_time, set_fault
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import KEYS, message_body, response_body, running_gateway, snapshot_for, with_shape
+from tests.support.scripted_engine import scripted_engine, stream
 
 pytestmark = pytest.mark.integration
 
@@ -90,6 +91,37 @@ async def test_an_engine_whose_core_dies_says_so_and_the_client_does_not_hear_it
         )
         assert (record.attempts, record.outcome) == (2, "completed")
         assert shapes(broken) == shapes(unbroken)
+
+
+ROLE = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"demo-chat","choices":[{"index":0,'
+    b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],'
+    b'"usage":{"prompt_tokens":9,"total_tokens":9,"completion_tokens":0}}\n\n'
+)
+DEAD = b'data: {"error":{"message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}\n\n'
+DEAD += b"data: [DONE]\n\n"
+NAMED_DEAD = b'event: error\ndata: {"type":"error","error":{"type":"internal_error","message":"EngineCore died"}}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sent"),
+    [
+        ("/v1/chat/completions", long_message(), DEAD),
+        ("/v1/chat/completions", long_message(), ROLE + DEAD),
+        (MESSAGES, long_message(), NAMED_DEAD),
+        (RESPONSES, long_response(), NAMED_DEAD),
+    ],
+)
+async def test_an_engine_that_dies_with_its_first_word_is_not_heard(tmp_path, path, body, sent):
+    async with fake_engine(*ENGINE) as good, scripted_engine(stream([sent])) as bad:
+        snapshot = snapshot_for(("demo-chat", 100, [bad.port, good.port]))
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            answers = [await gateway.call("POST", path, body) for _ in range(3)]
+            records = gateway.records()
+    assert max(record.attempts for record in records) == 2
+    assert {record.outcome for record in records} == {"completed"}
+    assert all(b"EngineCore" not in answer.body for answer in answers)
+    assert len({answer.body.count(b"delta") > 1 for answer in answers}) == 1
 
 
 async def test_the_numbers_of_a_response_go_on(tmp_path):

@@ -12,21 +12,15 @@ from workers.engines.fake.errors import (
     describe_input,
     invalid_fields,
     too_long,
-    unknown_model,
 )
 from workers.engines.fake.fields import Fields
+from workers.engines.fake.inputs import read_inputs
+from workers.engines.fake.messages import read_messages
+from workers.engines.fake.served import Served, check_model, read_priority
 from workers.engines.fake.words import TokenIds, chat_tokens, split_tokens
 
 _MAX_CHOICES = 1024
 _MAX_LOGPROBS = 20
-
-
-class Served(Struct, frozen=True, kw_only=True):
-    """What this engine serves. `task` is "generate" or "embed"."""
-
-    name: str
-    task: str
-    max_model_tokens: int
 
 
 class GenerationCall(Struct, frozen=True, kw_only=True):
@@ -62,16 +56,6 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
         """What is wanted, cut to what is left of the context: vLLM cuts without a word."""
         room = served.max_model_tokens - len(prompt)
         return room if self.max_tokens is None else min(self.max_tokens, room)
-
-
-class EmbeddingCall(Struct, frozen=True, kw_only=True):
-    """`left_inputs` of the inputs are compared with the others, where that is what was asked for."""
-
-    inputs: list[list[str]]
-    is_base64: bool
-    priority: int
-    request_id: str | None
-    left_inputs: int = 0
 
 
 def decode_body(body: bytes) -> dict[str, Any]:
@@ -151,93 +135,6 @@ def read_completion(body: dict[str, Any], served: Served, priority: str | None, 
     )
 
 
-def read_embedding(body: dict[str, Any], served: Served, priority: str | None, ids: TokenIds) -> EmbeddingCall:
-    fields = Fields(body)
-    inputs = read_inputs(fields.require("input"), ids)
-    call = EmbeddingCall(
-        inputs=inputs,
-        is_base64=fields.text("encoding_format") == "base64",
-        priority=_read_priority(fields, priority),
-        request_id=fields.text("request_id"),
-    )
-    fields.close()
-    check_model(fields, served)
-    check_inputs(inputs, served)
-    return call
-
-
-def check_inputs(inputs: list[list[str]], served: Served) -> None:
-    """Each is something to read, and not too much."""
-    if not inputs or not all(inputs):
-        raise bad_request("The decoder prompt cannot be empty")
-    for tokens in inputs:
-        if len(tokens) > served.max_model_tokens:
-            raise too_long(served.max_model_tokens, len(tokens))
-
-
-def read_inputs(value: Any, ids: TokenIds) -> list[list[str]]:
-    """A text, texts, token ids, or lists of token ids."""
-    if isinstance(value, str):
-        return [split_tokens(value)]
-    if not isinstance(value, list):
-        return []
-    if value and all(isinstance(item, int) for item in value):
-        return [[ids.decode(item) for item in value]]
-    return [tokens for item in value for tokens in read_inputs(item, ids)]
-
-
-def read_tokenize(body: dict[str, Any], served: Served) -> list[str]:
-    fields = Fields(body)
-    if "messages" in fields:
-        tokens = chat_tokens(read_messages(fields))
-    else:
-        fields.require("prompt")
-        tokens = split_tokens(fields.text("prompt") or "")
-    fields.close()
-    check_model(fields, served)
-    return tokens
-
-
-def read_detokenize(body: dict[str, Any], served: Served, ids: TokenIds) -> str:
-    fields = Fields(body)
-    numbers = fields.require("tokens")
-    if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
-        fields.refuse("tokens", "list_type", "Input should be a valid list", numbers)
-    fields.close()
-    check_model(fields, served)
-    return "".join(ids.decode(number) for number in numbers)
-
-
-def read_messages(fields: Fields) -> list[tuple[str, str]]:
-    messages = fields.require("messages")
-    if not isinstance(messages, list):
-        if messages is not None:
-            fields.refuse("messages", "list_type", "Input should be a valid list", messages)
-        return []
-    return [_read_message(fields, index, message) for index, message in enumerate(messages)]
-
-
-def _read_message(fields: Fields, index: int, message: Any) -> tuple[str, str]:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        fields.refuse(f"messages.{index}.role", "missing", "Field required", message)
-        return "", ""
-    return message["role"], _content_text(message.get("content"))
-
-
-def _content_text(content: Any) -> str:
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "\n".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
-
-
-def _read_priority(fields: Fields, header: str | None) -> int:
-    value = fields.integer("priority")
-    if value is None and header is not None and header.lstrip("+-").isdecimal():
-        return int(header)
-    return value or 0
-
-
 def _read_stops(fields: Fields) -> tuple[str, ...]:
     value = fields.raw("stop")
     values = [value] if isinstance(value, str) else value or []
@@ -274,7 +171,7 @@ def _read_generation(
         stops=_read_stops(fields),
         keeps_stop=fields.flag("include_stop_str_in_output"),
         ignores_eos=fields.flag("ignore_eos") or exact_tokens is not None,
-        priority=_read_priority(fields, priority),
+        priority=read_priority(fields, priority),
         is_stream=fields.flag("stream"),
         includes_usage=options.flag("include_usage"),
         continuous_usage=options.flag("continuous_usage_stats"),
@@ -290,13 +187,6 @@ def _read_generation(
         message = "Stream options can only be defined when `stream=True`. (parameter=stream_options)"
         raise bad_request(message, "stream_options")
     return call
-
-
-def check_model(fields: Fields, served: Served) -> None:
-    model = fields.text("model")
-    fields.close()
-    if model and model != served.name:
-        raise unknown_model(model, served.name)
 
 
 def _check_ranges(call: GenerationCall, served: Served, top_p: float) -> None:

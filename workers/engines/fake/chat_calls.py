@@ -4,9 +4,11 @@ from typing import Any
 
 from msgspec import structs
 
-from workers.engines.fake.calls import GenerationCall, Served, read_chat, read_messages
+from workers.engines.fake.calls import GenerationCall, read_chat
 from workers.engines.fake.errors import APIError, for_messages
 from workers.engines.fake.fields import Fields
+from workers.engines.fake.messages import read_messages
+from workers.engines.fake.served import Served
 from workers.engines.fake.words import chat_tokens
 
 _SHARED = ("model", "stream", "temperature", "top_p", "priority", "ignore_eos", "seed")

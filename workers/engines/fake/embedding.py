@@ -5,9 +5,9 @@ from collections.abc import Callable
 from struct import pack
 from typing import Any
 
-from workers.engines.fake.calls import EmbeddingCall
 from workers.engines.fake.errors import APIError
 from workers.engines.fake.generation import Reply
+from workers.engines.fake.inputs import EmbeddingCall
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.shapes import embedding_answer
 from workers.engines.fake.words import seeded

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from workers.engines.fake.calls import EmbeddingCall, GenerationCall, Served
+from workers.engines.fake.calls import GenerationCall
 from workers.engines.fake.chunks import DONE, ChunkWriter, error_event
 from workers.engines.fake.clockwork import Clockwork
 from workers.engines.fake.embedding import Embedding
@@ -15,6 +15,7 @@ from workers.engines.fake.errors import APIError, engine_busy, engine_dead, inte
 from workers.engines.fake.exposition import EngineMetrics
 from workers.engines.fake.faults import ErrorShare, Faults
 from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
+from workers.engines.fake.inputs import EmbeddingCall
 from workers.engines.fake.kv_events import BlockTokens, KVEventPublisher, KVEventsConfig
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
@@ -22,6 +23,7 @@ from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
 from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
+from workers.engines.fake.served import Served
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
 from workers.scheduling.latency.step_cost import StepCost
 

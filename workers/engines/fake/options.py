@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from workers.engines.costs import load_profiles
-from workers.engines.fake.calls import Served
 from workers.engines.fake.engine import EngineOptions
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.kv_events import KVEventsConfig
 from workers.engines.fake.model.continuous_batching import BatchLimits
+from workers.engines.fake.served import Served
 
 DEFAULT_PROFILE = "llama3-8b/h100/tp1"
 DEFAULT_BATCHED_TOKENS = 8192

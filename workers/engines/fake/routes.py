@@ -7,16 +7,7 @@ from typing import Any
 import msgspec
 
 from workers.engines.fake import shapes
-from workers.engines.fake.calls import (
-    EmbeddingCall,
-    GenerationCall,
-    decode_body,
-    read_chat,
-    read_completion,
-    read_detokenize,
-    read_embedding,
-    read_tokenize,
-)
+from workers.engines.fake.calls import GenerationCall, decode_body, read_chat, read_completion
 from workers.engines.fake.chat_calls import count_message_tokens, read_message_call, read_response_call
 from workers.engines.fake.embedding import answer_embeddings
 from workers.engines.fake.engine import FakeEngine
@@ -24,6 +15,7 @@ from workers.engines.fake.errors import APIError, for_messages, unsupported_medi
 from workers.engines.fake.exposition import CONTENT_TYPE
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.http import JSON, Exchange
+from workers.engines.fake.inputs import EmbeddingCall, read_detokenize, read_embedding, read_tokenize
 from workers.engines.fake.scoring import answer_rerank, answer_score, read_rerank, read_score
 from workers.engines.fake.words import shown_token
 

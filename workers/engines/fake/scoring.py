@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from workers.engines.fake.calls import EmbeddingCall, Served, check_inputs, check_model
 from workers.engines.fake.embedding import vector_of
 from workers.engines.fake.errors import bad_request
 from workers.engines.fake.fields import Fields
+from workers.engines.fake.inputs import EmbeddingCall, check_inputs
+from workers.engines.fake.served import Served, check_model
 from workers.engines.fake.shapes import encode, pooling_usage
 from workers.engines.fake.words import split_tokens
 

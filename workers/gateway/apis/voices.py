@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from workers.gateway.apis.spoken import Spoken, SpokenMessage, SpokenResponse
+from workers.gateway.apis.spoken import Spoken, SpokenResponse
 from workers.gateway.bodies import Usage
 
 _encode = msgspec.json.encode
@@ -51,7 +51,7 @@ def _event(spoken: Spoken, name: str, fields: dict[str, Any]) -> bytes:
 class MessageVoice:
     """Anthropic's Messages."""
 
-    def __init__(self, spoken: SpokenMessage) -> None:
+    def __init__(self, spoken: Spoken) -> None:
         self.spoken = spoken
 
     def say(self, text: str) -> bytes:
@@ -94,14 +94,8 @@ class ResponseVoice:
         self._item_id = item.get("id") or str(self._response.get("id", "")).replace("resp_", "msg_", 1)
 
     def say(self, text: str) -> bytes:
-        place: dict[str, Any] = {
-            "content_index": 0,
-            "delta": text,
-            "item_id": self._item_id,
-            "logprobs": [],
-            "output_index": 0,
-        }
-        return self._opened() + self._event("response.output_text.delta", place)
+        place: dict[str, Any] = {"content_index": 0, "delta": text, "item_id": self._item_id}
+        return self._opened() + self._event("response.output_text.delta", place | {"logprobs": [], "output_index": 0})
 
     def close(self, end: End) -> bytes:
         opened = self._opened()

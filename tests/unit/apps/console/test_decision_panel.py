@@ -25,6 +25,36 @@ def test_a_refusal_says_why():
     assert (last.text, last.detail) == ("was refused", "too much of its tenant waited already")
 
 
+@pytest.mark.parametrize(
+    ("what", "code", "text", "detail"),
+    [
+        ("refused", "rate_limit_exceeded", "was refused", "rate limit exceeded"),
+        ("rejected", "model_not_found", "asked for what cannot be", "model not found"),
+        ("cancelled", "workflow_budget", "was cancelled", "its workflow has used up its budget"),
+    ],
+)
+def test_what_never_waited_is_told_in_words_too(what, code, text, detail):
+    steps = [DECISION.steps[0], msgspec.structs.replace(DECISION.steps[-1], what=what, detail=code)]
+    turned_away = msgspec.structs.replace(DECISION, steps=steps, choices=[], prompt_tokens=0)
+    panel = panel_of(turned_away, {})
+    assert [(line.text, line.detail) for line in panel.lines] == [("arrived", ""), (text, detail)]
+    assert not {"Expected", "Prefix"} & dict(panel.terms).keys()
+    assert endpoint_ids_of(turned_away) == set()
+
+
+@pytest.mark.parametrize(
+    ("blocks", "told", "text"),
+    [
+        (0, None, "not looked up"),
+        (8, None, "8 blocks looked up, in what was sent to each engine"),
+        (8, 5, "8 blocks looked up, 5 of them by what engines say they have cached"),
+    ],
+)
+def test_it_says_from_where_caches_were_known(blocks, told, text):
+    decision = msgspec.structs.replace(DECISION, prefix_blocks=blocks, told_blocks=told)
+    assert dict(panel_of(decision, {}).terms)["Prefix"] == text
+
+
 def test_every_engine_considered_has_a_verdict():
     [table] = panel_of(DECISION, {}).tables
     assert table.note == "it could be in time, latest start after 1.50 s"

@@ -12,6 +12,7 @@ from apps.usage.policies.pricing import (
     Dated,
     ListPrice,
     Tariff,
+    Tariffs,
     Timeline,
     pico_from_usd,
     rate,
@@ -114,6 +115,27 @@ def test_the_gateway_and_the_book_charge_the_same(batch_bp, tenant_bp, service_c
     theirs = price_for(version, tenant)
     used = {"input_tokens": 1234, "cached_input_tokens": 5, "output_tokens": 777}
     assert cost_pico_usd(ours, **used) == cost_pico_usd(theirs, **used)
+
+
+@given(
+    changes_h=st.lists(st.integers(0, 100), unique=True, max_size=6),
+    asked=st.lists(st.tuples(st.integers(-5, 105), st.booleans(), st.booleans()), max_size=30),
+)
+def test_tariffs_that_are_remembered_are_those_of_the_book(changes_h, asked):
+    def dated(values):
+        return Timeline(Dated(NOON + timedelta(hours=hours), value) for hours, value in values)
+
+    lines = [(hours, ListPrice(Price(input_pico_usd=hours), batch_discount_bp=hours)) for hours in changes_h[::2]]
+    whole = book(
+        by_version={VERSION: dated(lines)},
+        discounts={(TENANT, None): dated((hours, hours) for hours in changes_h[1::2])},
+    )
+    tariffs = Tariffs(whole)
+    for hours, is_batch, is_known in asked:
+        at, service_class = NOON + timedelta(hours=hours), "batch" if is_batch else "gold"
+        tenant = TENANT if is_known else None
+        found = tariffs.of(str(VERSION), str(tenant or ""), service_class, at)
+        assert found == whole.tariff(VERSION, tenant, service_class, at)
 
 
 def test_a_record_without_a_price_keeps_what_the_gateway_counted_or_waits_for_one():

@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from workers.contracts.decisions import RequestDecision
+from workers.contracts.settlement import Settlement
 from workers.gateway.explaining import MAX_A_SECOND, MAX_KEPT, DecisionNews, Explainer, choose_telling
 from workers.gateway.trails import MAX_TRAILS, Trail, Trails
 from workers.scheduling.decision import Draft
@@ -95,3 +96,32 @@ def test_trails_are_bounded_in_number_and_length():
     assert trails.find("r4") is None
     assert trails.find(f"r{MAX_TRAILS + 4}") is not None
     assert len(long.steps) < 100
+
+
+def test_a_request_that_was_turned_away_is_remembered_with_its_reason():
+    trails = Trails()
+    settlement = Settlement(
+        request_id="r", arrived_at=100.0, tenant_id="t", key_id="k", user_id="", service_class="gold", path="/v1/x"
+    )
+    asked = Request(
+        request_id=0, version_id="", tenant_id="t", rank=1, max_queued_of_tenant=0, arrived_at=100.0
+    )  # fmt: skip
+    trails.turned_away(settlement, asked, "refused", "rate_limit_exceeded", 100.5)
+    told = EXPLAINER.explain(trails.find("r"))
+    assert [(step.what, step.at, step.detail) for step in told.steps] == [
+        ("arrived", 5000.0, ""),
+        ("refused", 5000.5, "rate_limit_exceeded"),
+    ]
+    assert told.is_over
+    assert [each.label for each in trails.take_ended()] == ["r"]
+
+
+def test_what_is_asked_for_wrongly_does_not_crowd_out_what_failed():
+    wrong = [trail(f"w{number}", ("rejected", 100.1, "model_not_found")) for number in range(MAX_A_SECOND)]
+    chosen = choose_telling([refused("r"), *wrong])
+    assert chosen[0].label == "r"
+
+
+def test_what_is_cancelled_does_not_end_as_a_failure_of_its_engine():
+    assert trail("r", ("sent", 100.0, "e"), ("cancelled", 101.0, "workflow_deadline")).was_cancelled
+    assert not trail("r", ("sent", 100.0, "e")).was_cancelled

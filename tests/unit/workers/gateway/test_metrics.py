@@ -80,7 +80,10 @@ def test_times_are_in_seconds_under_opentelemetrys_names():
 def test_a_board_for_vllm_finds_its_names_by_model():
     metrics = observed({}, {"service_class": "batch"})
     metrics.in_flight = {"demo-chat": (3, 2), "idle": (0, 0)}
+    metrics.kv_used = {"demo-chat": 0.25}
     found = samples(metrics)
+    assert found['vllm:kv_cache_usage_perc{model_name="demo-chat"}'] == 0.25
+    assert not any("kv_cache_usage" in name for name in samples(observed()))
     assert found['vllm:num_requests_running{model_name="demo-chat"}'] == 3
     assert found['vllm:num_requests_waiting{model_name="demo-chat"}'] == 2
     assert found['vllm:num_requests_running{model_name="idle"}'] == 0
@@ -151,6 +154,7 @@ def test_each_family_is_declared_once_before_its_samples():
 def test_the_page_lists_each_name_and_no_other():
     metrics = observed()
     metrics.kv_events.endpoints["exact"] = 1
+    metrics.kv_used = {"demo-chat": 0.5}
     sent = set(re.findall(r"^# TYPE (\S+)", render(REPORT, metrics), re.MULTILINE))
     optional = {"tokenyard_gateway_ttft_ms_p50", "tokenyard_gateway_ttft_ms_p95"}
     listed = set(re.findall(r"^\| `([\w:]+)` \|", PAGE.read_text(), re.MULTILINE))

@@ -1,8 +1,10 @@
 import pytest
 
-from workers.engines.fake.calls import Served, decode_body, read_chat, read_completion, read_embedding
+from workers.engines.fake.calls import decode_body, read_chat, read_completion
 from workers.engines.fake.errors import APIError
+from workers.engines.fake.inputs import read_embedding
 from workers.engines.fake.scoring import read_rerank
+from workers.engines.fake.served import Served
 from workers.engines.fake.words import TokenIds
 
 pytestmark = pytest.mark.unit

@@ -1,0 +1,78 @@
+"""Two controllers at once, as real processes; and one that stops in the middle of its turn."""
+
+import threading
+import time
+
+import msgspec
+import pytest
+from django.db import Error as DatabaseError
+from django.db import connection, connections
+
+from apps.common import services
+from apps.common.models import LeaderLease
+from apps.common.services import lead
+from apps.common.tasks_by_name import enqueue
+from apps.deployments.models import Deployment, NodeDesired, Replica
+from tests.factories.domain import make_deployment, make_node, make_version
+from tests.support.controlplane import running_worker
+from workers.contracts.desired import DesiredState
+
+pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
+
+
+def until(holds, timeout_s=60):
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postgres, valkey):
+    nodes = [make_node("n1"), make_node("n2")]
+    make_deployment(make_version(), replica_count=6)
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings.test",
+        "TOKENYARD_DATABASE_URL": postgres.url(connection.settings_dict["NAME"]),
+    }
+    fences = []
+    with running_worker(environment), running_worker(environment):
+        for number in range(30):
+            Deployment.objects.update(replica_count=4 + number % 3)
+            for _ in range(4):
+                enqueue("placement.reconcile")
+            fences += list(LeaderLease.objects.values_list("fence", flat=True)[:1])
+            time.sleep(0.1)
+        Deployment.objects.update(replica_count=6)
+        enqueue("placement.reconcile")
+        until(lambda: Replica.objects.filter(is_draining=False).exclude(node=None).count() == 6)
+    assert Replica.objects.filter(is_draining=False).count() == 6
+    assert fences == sorted(fences)
+    bodies = [msgspec.json.decode(NodeDesired.objects.get(node=node).body, type=DesiredState) for node in nodes]
+    ports = [spec.port for body in bodies for spec in body.replicas]
+    assert len(ports) == len(set(ports))
+
+
+def test_a_leader_that_stops_in_the_middle_loses_its_lead_and_what_it_had_begun(monkeypatch):
+    monkeypatch.setattr(services, "MOST_IDLE", "300ms")
+    leads, failures = threading.Event(), []
+
+    def stop_in_the_middle():
+        try:
+            with lead("x", holder="sleeper"):
+                leads.set()
+                time.sleep(2)
+                LeaderLease.objects.filter(name="x").update(holder="sleeper, later")
+        except DatabaseError as error:
+            failures.append(error)
+        finally:
+            connections.close_all()
+
+    sleeper = threading.Thread(target=stop_in_the_middle)
+    sleeper.start()
+    assert leads.wait(10)
+    time.sleep(1)
+    with lead("x", holder="other") as fence:
+        assert fence is not None
+    sleeper.join(15)
+    assert len(failures) == 1
+    assert LeaderLease.objects.get(name="x").holder == "other"
