@@ -305,7 +305,7 @@ class Exchange(Ending):
             if (continuation := self._continuation_of(stream)) is not None:
                 self._go_on(stream, continuation)
                 return
-        if self._attempt is not None:
+        if self._attempt is not None and stream.fingerprint is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
         self._over().with_stream(stream, head, last + stream.finish())
 

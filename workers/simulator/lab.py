@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from random import Random
+from statistics import mean
 
 import msgspec
 
@@ -80,8 +81,11 @@ class Lab:
         replay.run()
         return Outcome(workload, jobs_of(workload), core, replay.now)
 
-    def capacity_per_s(self, name: str, seed: int) -> float:
-        """What a backlogged fleet completes behind least-outstanding routing, in the middle of a run."""
+    def capacity_per_s(self, name: str, seeds: list[int]) -> float:
+        """What a backlogged fleet completes behind least-outstanding routing, in the middle of a run; a mean."""
+        return mean(self._completed_per_s(name, seed) for seed in seeds)
+
+    def _completed_per_s(self, name: str, seed: int) -> float:
         workload = self.workload(name, BACKLOGGED_LOAD, seed, BACKLOGGED_S)
         outcome = self.play(workload, self.core("least-outstanding", workload, seed))
         first, last = 0.2 * outcome.ended_at, 0.8 * outcome.ended_at
