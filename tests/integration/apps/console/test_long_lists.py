@@ -42,7 +42,7 @@ def test_members_come_newest_first_each_once(yard, open_as):
     )
     pages = walk(open_as("owner"), f"/tenants/{yard.people.tenant.pk}/members/?q=many", r"Role of (many\d+)")
     assert [len(page) for page in pages] == [50, 10]
-    assert len(set([name for page in pages for name in page])) == COUNT
+    assert len({name for page in pages for name in page}) == COUNT
 
 
 def test_models_and_routes_are_searched_by_a_part_of_their_name(yard, open_as):
