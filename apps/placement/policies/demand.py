@@ -18,7 +18,8 @@ class Shape:
     model. `memory_bytes` is what it needs on each, None when nobody knows. An exclusive one shares no accelerator; any
     other reserves `memory_share` of each accelerator's memory, or where that is None, `memory_bytes`.
     Empty `models`, `profile` and `labels` allow all; `max_usd_per_h` is for one accelerator.
-    `apart` keeps replicas of one deployment out of each other's "node", or of each other's value of that label.
+    `may_span`: its stages may be on several nodes. `apart` keeps replicas of one deployment out of each other's "node",
+    or of each other's value of that label.
     """
 
     engine: str
@@ -29,6 +30,7 @@ class Shape:
     memory_share: float | None = None
     is_exclusive: bool = True
     needs_nvlink: bool = False
+    may_span: bool = True
     models: tuple[str, ...] = ()
     profile: str = ""
     labels: tuple[tuple[str, str], ...] = ()

@@ -100,7 +100,8 @@ def _of_links(state: NodeState, shape: Shape, reasons: Sequence[str]) -> list[Re
             return [_refusal(state, "", f"the most that do on one NVLink island are {largest}")]
     if shape.pipeline_parallel > 1:
         stages = reasons.count("") // shape.tensor_parallel
-        return [_refusal(state, "", f"takes {stages} of the {shape.pipeline_parallel} stages")]
+        together = "" if shape.may_span else ", and engines are started on one node each"
+        return [_refusal(state, "", f"takes {stages} of the {shape.pipeline_parallel} stages{together}")]
     return []
 
 

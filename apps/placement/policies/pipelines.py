@@ -49,6 +49,8 @@ def _of_model(board: Board, shape: Shape, model: str, barred: frozenset[int], fi
         if found:
             free = islice((number for number in numbers if number not in barred), shape.pipeline_parallel)
             parts += [_part(board, number, found) for number in free]
+    if not shape.may_span:
+        parts = [part for part in parts if len(part.stages) == shape.pipeline_parallel]
     chosen = islice(
         (stage for part in sorted(parts, key=lambda part: part.rank) for stage in part.stages), shape.pipeline_parallel
     )

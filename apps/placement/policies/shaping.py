@@ -59,6 +59,8 @@ def shape_of(
         memory_share=share,
         is_exclusive=share is None if requirements.is_exclusive is None else requirements.is_exclusive,
         needs_nvlink=requirements.needs_nvlink,
+        # Agents start engines on one node each.
+        may_span=False,
         models=tuple(sorted(requirements.gpu_models)),
         profile=requirements.mig_profile,
         max_usd_per_h=requirements.max_usd_per_h,

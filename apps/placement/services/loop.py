@@ -71,10 +71,6 @@ def _take_places(
         port = lowest_free_port(base=settings.ENGINE_PORT_BASE, taken=taken)
         if port is None:
             _say(replica, "no port is free")
-        elif len(assignment.node_ids) > 1:
-            names = {node.node_id: node.name for node in nodes}
-            where = ", ".join(names[node_id] for node_id in assignment.node_ids)
-            _say(replica, f"it fits only over several nodes ({where}), and agents start engines on one node each")
         else:
             taken.add(port)
             _take_place(replica, assignment, port, nodes, now)

@@ -3,6 +3,7 @@ from uuid import UUID
 import pytest
 
 from apps.placement.policies.explaining import explain, in_words
+from apps.placement.policies.planning import make_plan
 from apps.placement.policies.remedies import remedies
 from tests.support.fleets import GIB, box, demand, gpu, node, occupant
 
@@ -90,3 +91,11 @@ def test_more_gpus_or_another_replica_moved_are_answers_too():
     moved = remedies([full], demand(gib=60))
     assert moved[-1].change == f"move replica {UUID(int=10_001)} off n0001"
     assert moved[-1].node_names == ("n0001",)
+
+
+def test_stages_that_may_not_span_nodes_say_so_though_together_there_is_room():
+    nodes = [box(1, count=4), box(2, count=4)]
+    alone = demand(tensor_parallel=4, pipeline_parallel=2, may_span=False)
+    assert make_plan(nodes, [alone]).unplaced == [alone]
+    assert "takes 1 of the 2 stages, and engines are started on one node each" in in_words(explain(nodes, alone))
+    assert make_plan([box(3)], [alone]).assignments[0].node_ids == (UUID(int=3),)
