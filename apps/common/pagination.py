@@ -27,7 +27,7 @@ class NewestFirst(CursorPagination):
         parameters = super().get_schema_operation_parameters(view)
         for each in parameters:
             if each["name"] == self.page_size_query_param:
-                each["schema"] |= {"minimum": 1, "maximum": self.max_page_size}
+                each["schema"]["minimum"] = 1
         return parameters
 
 
