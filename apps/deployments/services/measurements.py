@@ -1,6 +1,7 @@
 """What engines were measured to use, which corrects what was reckoned of others like them."""
 
 from datetime import datetime
+from typing import Any
 
 from apps.deployments.models import MemoryMeasurement, Replica, ReplicaState
 from workers.contracts.telemetry import ReplicaReport
@@ -14,6 +15,6 @@ def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime
     if report.state != ReplicaState.READY or not keys or not report.memory_bytes:
         return
     measured = {"memory_bytes": report.memory_bytes // len(keys), "kv_tokens": report.kv_capacity_tokens}
-    kind = {"version_id": replica.revision.version_id, "gpu_count": len(keys)}
+    kind: dict[str, Any] = {"version_id": replica.revision.version_id, "gpu_count": len(keys)}
     if not MemoryMeasurement.objects.filter(**kind, **measured).exists():
         MemoryMeasurement.objects.update_or_create(**kind, defaults=measured | {"measured_at": now})

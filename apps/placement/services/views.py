@@ -29,9 +29,8 @@ def list_node_views() -> list[NodeView]:
     """Each with the replicas that are on it."""
     placed: dict[UUID, list[Replica]] = {}
     for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
-        nodes = dict.fromkeys([replica.node_id, *(UUID(each["node_id"]) for each in replica.stages)])
-        for node_id in nodes:
-            placed.setdefault(node_id, []).append(replica)
+        for node_id in dict.fromkeys([str(replica.node_id), *(each["node_id"] for each in replica.stages)]):
+            placed.setdefault(UUID(node_id), []).append(replica)
     return [_node_view(node, placed.get(node.pk, [])) for node in list_nodes()]
 
 

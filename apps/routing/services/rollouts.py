@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from apps.common.actors import SYSTEM
 from apps.deployments.policies.rollout import Pool
@@ -24,7 +25,7 @@ def move_finished_targets(pools: Sequence[Pool], *, now: datetime) -> None:
             _move(target, successor.version_id, now)
 
 
-def _move(target: RouteTarget, version_id: object, now: datetime) -> None:
+def _move(target: RouteTarget, version_id: UUID, now: datetime) -> None:
     """In place, for its rank as an alternative goes with it; into the other where that is a target, too."""
     weights = {each.version_id: each.weight for each in target.route.targets.all()}
     moved = weights.pop(target.version_id)

@@ -17,11 +17,11 @@ def decisions_by_id(bench):
 
 def test_what_decodes_beside_a_prompt_is_no_cost_of_the_prompt():
     costs = []
-    for companions in (0, 60):
+    for companions in (0, 40):
         bench = Bench()
         bench.endpoint()
         for _ in range(companions):
-            bench.first_token(ask(bench, prompt_tokens=4000))
+            bench.first_token(ask(bench, prompt_tokens=3000))
             bench.now += 1.0
         number = ask(bench, prompt_tokens=2000)
         costs.append(decisions_by_id(bench)[number].cost_s)
@@ -37,8 +37,8 @@ def test_blocks_in_use_by_others_cost_nothing_and_so_raise_the_density():
     first = ask(bench, **shared)
     bench.first_token(first)
     beside = ask(bench, **shared)
-    bench.finish(beside)
-    bench.finish(first)
+    bench.finish(beside, 0)  # 0 is unknown: nothing is learned of lengths
+    bench.finish(first, 0)
     after = ask(bench, **shared)
     costs = decisions_by_id(bench)
     assert costs[beside].cost_s < costs[after].cost_s < costs[first].cost_s
@@ -74,10 +74,11 @@ def test_what_would_come_too_late_makes_way_for_what_would_not():
     step_s = KNOWN.cost.step_s(KNOWN.max_batched_tokens, 1, 0.0, 0.0)
     for _ in range(int(20 / step_s)):  # load above 1, by what came in the window
         bench.arrive(tenant="crowd", prompt_tokens=2048, ttft_slo_s=1000.0, rank=2)
-    tight = bench.arrive(prompt_tokens=2048, ttft_slo_s=1.9 * step_s)  # a step ahead of it, half of one allowed
+    bench.after(0.3, step=0.02)
+    busy_until = bench.scheduler._endpoints["e1"].prefill_until
+    tight = bench.arrive(prompt_tokens=2048, ttft_slo_s=busy_until - bench.now + 0.9 * step_s)
     roomy = bench.arrive(prompt_tokens=2048, ttft_slo_s=100 * step_s)
-    bench.after(step_s / 2, step=step_s / 2)
-    bench.first_token(bench.order[0])
+    bench.after(busy_until - 0.4 * step_s - bench.now)
     assert tight not in bench.sent
     assert roomy in bench.sent
 
