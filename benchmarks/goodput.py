@@ -122,7 +122,7 @@ def main() -> None:
     print("|" + "---|" * len(HEADINGS))
     for name in arguments.workload or sorted(LOADS):
         policies = arguments.policies.split(",") if arguments.policies else (*OURS, *ROUTERS, *QUEUES[name])
-        unit = lab.capacity_per_s(name, seeds[0]) / WORKLOADS[name].unit_per_s if arguments.measured else 1.0
+        unit = lab.capacity_per_s(name, seeds) / WORKLOADS[name].unit_per_s if arguments.measured else 1.0
         loads = [arguments.load] if arguments.load else LOADS[name]
         for load in [unit * load / (2 if arguments.half else 1) for load in loads]:
             for policy in policies:

@@ -38,7 +38,7 @@ from workers.simulator.report import Scores, score
 from workers.simulator.workloads.workload import Workload
 
 MODEL = "live"
-LOADS = {"W1": 1.0, "W3": 0.4, "W4": 2.0}
+LOADS = {"W1": 1.0, "W2": 3.0, "W3": 0.4, "W4": 2.0}
 CLASSES = ("gold", "standard", "batch")
 MAX_CONTEXT_TOKENS = 200_000
 START_WITHIN_S = 60.0

@@ -138,8 +138,8 @@ def _words_of(response: requests.Response) -> str:
 
 
 def _parsed(response: requests.Response, last_id: str) -> Iterator[tuple[str, str, Row]]:
-    for line in response.iter_lines(chunk_size=None, decode_unicode=True):
-        name, _, value = str(line).partition(": ")
+    for line in response.iter_lines():
+        name, _, value = line.decode().partition(": ")
         if name == "id":
             last_id = value
         elif name == "data":

@@ -19,7 +19,7 @@ _BY_STATUS = {
 class CLIError(ClickException):
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
 
 def code_of(status: int) -> int:

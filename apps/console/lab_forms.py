@@ -4,7 +4,16 @@ from typing import Any, cast
 
 from django import forms
 
-from workers.simulator.experiments import MAX_REPLICAS, POLICIES, Experiment, list_engines, list_traces
+from workers.simulator.experiments import (
+    MAX_REPLICAS,
+    POLICIES,
+    Experiment,
+    ExperimentError,
+    FleetPart,
+    list_engines,
+    list_traces,
+    parse_fleet,
+)
 
 USAGE_RECORDS = "usage"
 
@@ -22,6 +31,10 @@ class ExperimentForm(forms.Form):
     )  # fmt: skip
     replicas = forms.IntegerField(min_value=1, max_value=MAX_REPLICAS, initial=4)
     engine = forms.ChoiceField(help_text="Model, GPU and tensor parallelism; its step times were measured.")
+    others = forms.CharField(
+        required=False, max_length=200, label="Other replicas",
+        help_text="Of the same fleet on other GPUs, as 2xllama3-8b/a100/tp1; more after a +.",
+    )  # fmt: skip
     load = forms.FloatField(
         min_value=0.01, max_value=100, initial=1.0, label="Load or speed",
         help_text="W1 to W5: relative to capacity. Other traces: times as fast as recorded.",
@@ -48,6 +61,13 @@ class ExperimentForm(forms.Form):
             self.add_error("day", "Choose a day.")
         return values
 
+    def clean_others(self) -> tuple[FleetPart, ...]:
+        text = self.cleaned_data["others"]
+        try:
+            return tuple(parse_fleet(text)) if text else ()
+        except ExperimentError as error:
+            raise forms.ValidationError(str(error)) from error
+
     def experiment(self) -> Experiment:
         values = self.cleaned_data
         trace = f"usage:{values['day'].isoformat()}" if values["trace"] == USAGE_RECORDS else values["trace"]
@@ -56,6 +76,7 @@ class ExperimentForm(forms.Form):
             policies=tuple(values["policies"]),
             replicas=values["replicas"],
             engine=values["engine"],
+            others=values["others"],
             load=values["load"],
             speed=values["load"],
             duration_s=values["duration_s"],

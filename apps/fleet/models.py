@@ -61,6 +61,10 @@ class Accelerator(models.Model):
     driver_version = models.CharField(max_length=40, blank=True)
     foreign_processes = models.JSONField(default=list, blank=True)
     problem = models.CharField(max_length=200, blank=True)
+    nvlinks = models.JSONField(default=list, blank=True)
+    pci_bus_id = models.CharField(max_length=20, blank=True)
+    pcie_generation = models.PositiveSmallIntegerField(null=True)
+    pcie_width = models.PositiveSmallIntegerField(null=True)
 
     class Meta:
         ordering = ["node_id", "kind", "index"]

@@ -25,11 +25,14 @@ def _is_http_address(text: str) -> bool:
 
 
 class AcceleratorSerializer(serializers.ModelSerializer[Accelerator]):
+    nvlinks = serializers.ListField(child=serializers.IntegerField())
+
     class Meta:
         model = Accelerator
         fields = [
             "id", "key", "index", "kind", "name", "model", "profile", "memory_total_bytes", "foreign_bytes",
-            "foreign_processes", "island", "numa", "driver_version", "problem",
+            "foreign_processes", "island", "numa", "driver_version", "problem", "nvlinks", "pci_bus_id",
+            "pcie_generation", "pcie_width",
         ]  # fmt: skip
 
 

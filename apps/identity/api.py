@@ -21,7 +21,11 @@ class SessionsView(ActorView):
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return self.paged(selectors.list_sessions(actor=self.actor), serializers.SessionSerializer)
 
-    @extend_schema(responses={204: None}, description="Ends all but the one that asks, if it is a browser's.")
+    @extend_schema(
+        operation_id="sessions_destroy_others",
+        responses={204: None},
+        description="Ends all but the one that asks, if it is a browser's.",
+    )
     def delete(self, request: Request) -> Response:
         this = selectors.find_session(request.session, request.user.pk) if request.auth is None else None
         end_sessions_of(actor=self.actor, user=get_user(username=self.actor.name), but=this, now=self.now)

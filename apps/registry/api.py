@@ -1,3 +1,4 @@
+from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -42,8 +43,21 @@ class VersionsView(OperatorView):
     def post(self, request: Request, model_id: UUID) -> Response:
         model = selectors.get_model(model_id)
         new = parsed(serializers.NewVersionSerializer, request.data)
+        if new.pop("fetch"):
+            new = _from_hub(new) | new
         version = services.create_version(actor=self.actor, model=model, now=self.now, **new)
         return Response(serializers.VersionSerializer(version).data, status=201)
+
+
+class ModelFactsView(OperatorView):
+    """What the hub says of a repository, for a version that is to be made."""
+
+    has_own_filters = True
+
+    @extend_schema(parameters=[serializers.FactsQuerySerializer], responses=serializers.FactsSerializer)
+    def get(self, request: Request) -> Response:
+        asked = parsed(serializers.FactsQuerySerializer, request.query_params)
+        return Response(serializers.FactsSerializer(services.fetch_facts(**asked)).data)
 
 
 class AllVersionsView(OperatorView):
@@ -70,3 +84,10 @@ class VersionView(OperatorView):
     def delete(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
         services.delete_version(actor=self.actor, version=selectors.get_version(version_id), now=self.now)
         return Response(status=204)
+
+
+def _from_hub(new: dict[str, Any]) -> dict[str, Any]:
+    """What was given wins."""
+    facts = services.fetch_facts(source=new["source"], revision=new.get("revision", ""))
+    read = {"config": facts.config, "weight_bytes": facts.weight_bytes, "licence": facts.licence, "tags": facts.tags}
+    return {name: value for name, value in read.items() if value} | {"revision": facts.commit or facts.revision}

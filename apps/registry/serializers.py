@@ -48,6 +48,7 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     licence = serializers.CharField(max_length=100, required=False)
     tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
     lora_adapters = serializers.ListField(child=LoRAAdapterSerializer(), max_length=64, required=False)
+    fetch = serializers.BooleanField(default=False, help_text="Reads what is left out from the hub.")
     config = serializers.DictField(required=False, help_text="The model's own config.json.")
     weight_index = serializers.DictField(required=False, help_text="Its model.safetensors.index.json.")
     weight_bytes = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
@@ -61,3 +62,20 @@ class VersionDescriptionSerializer(serializers.Serializer[Any]):
 
     licence = serializers.CharField(max_length=100, required=False, allow_blank=True)
     tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
+
+
+class FactsQuerySerializer(serializers.Serializer[Any]):
+    """A repository of the hub."""
+
+    source = serializers.CharField(max_length=200)  # type: ignore[assignment]  # DRF takes fields off the class
+    revision = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
+
+
+class FactsSerializer(serializers.Serializer[Any]):
+    source = serializers.CharField()  # type: ignore[assignment]  # likewise
+    revision = serializers.CharField()
+    commit = serializers.CharField(allow_blank=True)
+    config = serializers.DictField()
+    weight_bytes = serializers.IntegerField(allow_null=True)
+    licence = serializers.CharField(allow_blank=True)
+    tags = serializers.ListField(child=serializers.CharField())

@@ -31,12 +31,18 @@ def _rerate_a_day() -> None:
 
 def _make_prices() -> None:
     from apps.registry.models import Model, ModelVersion  # noqa: PLC0415
-    from apps.usage.models import PriceEntry, UsageRecord  # noqa: PLC0415
+    from apps.usage.models import PriceEntry, UsageTotal  # noqa: PLC0415
 
-    model, _ = Model.objects.get_or_create(name="benchmark")
-    since = NOW - timedelta(days=60)
-    for number, version_id in enumerate(UsageRecord.objects.values_list("version_id", flat=True).distinct(), 1):
-        version, _ = ModelVersion.objects.get_or_create(pk=version_id, defaults={"model": model, "label": f"v{number}"})
+    model, _ = Model.objects.get_or_create(name="benchmark", defaults={"task": "generate", "created_at": NOW})
+    since, facts = NOW - timedelta(days=60), {"model": model, "engine": "vllm", "created_at": NOW}
+    for number, version_id in enumerate(
+        UsageTotal.objects.exclude(version_id=None)
+        .order_by("version_id")
+        .values_list("version_id", flat=True)
+        .distinct(),
+        1,
+    ):
+        version, _ = ModelVersion.objects.get_or_create(pk=str(version_id), defaults=facts | {"label": f"v{number}"})
         amounts = {"input_pico_usd": 150_000 * number, "cached_input_pico_usd": 75_000, "output_pico_usd": 600_000}
         PriceEntry.objects.get_or_create(version=version, effective_from=since, defaults=amounts | {"created_at": NOW})
 

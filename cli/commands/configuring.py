@@ -13,9 +13,9 @@ from cli.errors import INVALID, CLIError
 
 @click.command()
 @click.option("--name", default=DEFAULT, show_default=True, help="What this control plane is called here.")
-@click.option("--ca-file", default="", type=click.Path(exists=True, dir_okay=False), help="Whom to trust for TLS.")
+@click.option("--ca-file", type=click.Path(exists=True, dir_okay=False), help="Whom to trust for TLS.")
 @pass_session
-def login(session: Session, name: str, ca_file: str) -> None:
+def login(session: Session, name: str, ca_file: str | None) -> None:
     """Tries a service token and keeps it, in a file that only you can read."""
     url = (session.url or click.prompt("URL of the control plane")).rstrip("/")
     token = session.token or click.prompt("Service token", hide_input=True)

@@ -13,7 +13,11 @@ from cli.kinds import Kind, find_kind, gib
 from cli.output import show_rows, text_of
 
 _EVENTS = 10
-_ACCELERATOR = ("key", "name", "memory_total_bytes", "foreign_bytes", "island", "numa", "problem")
+_ACCELERATOR = (
+    "key", "name", "profile", "memory_total_bytes", "foreign_bytes", "island", "nvlinks", "numa", "pci_bus_id",
+    "pcie_generation", "pcie_width", "driver_version", "problem",
+)  # fmt: skip
+_GIB_FIELDS = ("memory_total_bytes", "foreign_bytes")
 
 
 @click.command()
@@ -49,10 +53,11 @@ def _node(client: Client, row: dict[str, Any]) -> None:
         click.echo(f"  {text_of(name, is_cut=False)}  {gib(size) if isinstance(size, int) else ''}".rstrip())
     _heading("Accelerators")
     for each in row["accelerators"]:
-        facts = {name: text_of(each.get(name)) for name in _ACCELERATOR}
-        facts |= {name: gib(each.get(name)) for name in ("memory_total_bytes", "foreign_bytes")}
-        click.echo("  {key}: {name}, {memory_total_bytes} GiB, foreign {foreign_bytes} GiB, island {island}, "
-                   "NUMA {numa} {problem}".format(**facts).rstrip())  # fmt: skip
+        facts = {name: each.get(name) for name in _ACCELERATOR if each.get(name) not in (None, "", [])}
+        facts |= {name.replace("_bytes", "_gib"): gib(facts.pop(name)) for name in _GIB_FIELDS if name in facts}
+        click.echo("  " + ", ".join(f"{name} {text_of(value)}" for name, value in facts.items()))
+        for process in each.get("foreign_processes") or ():
+            click.echo(f"    foreign process {process['pid']} {text_of(process.get('name'))}")
     _heading("Replicas")
     show_rows(find_kind("replicas"), list(client.rows("replicas/", node_id=row["id"])), "table")
 

@@ -25,6 +25,9 @@ API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 1200,
 API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
 API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
 
+HUB_URL = env.http_url("TOKENYARD_HUB_URL", "https://huggingface.co")  # or a mirror of it
+HUB_TOKEN = env.text("TOKENYARD_HUB_TOKEN", "")
+
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")
 # Without a mail host letters are kept as files, so that a link in one is not lost.

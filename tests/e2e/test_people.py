@@ -25,7 +25,7 @@ def admin(demo):
 
 
 def open_from_rail(page: Page, name):
-    page.get_by_role("link", name=name, exact=True).first.click()
+    page.locator("#rail").get_by_role("link", name=name).click()
 
 
 def test_an_invited_person_joins_by_the_link_of_the_letter_and_only_once(

@@ -60,6 +60,10 @@ def completion_streams():
     return completions.SHAPES | completions.STREAMS
 
 
+def streamed_and_some_whole(cases):
+    return [(name, True) for name in cases] + [(name, False) for name in others.ALSO_WHOLE]
+
+
 @pytest.mark.parametrize("name", chat_streams())
 async def test_chats_in_a_stream(vllm_port, gateway, name):
     await assert_the_same(vllm_port, gateway, CHAT, chats.body(chat_streams()[name], stream=True), status=200)
@@ -93,15 +97,13 @@ async def test_completions_that_are_refused(vllm_port, gateway, name):
     await assert_the_same(vllm_port, gateway, COMPLETIONS, completions.body(completions.REFUSED[name]), status=400)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", others.RESPONSES)
+@pytest.mark.parametrize(("name", "stream"), streamed_and_some_whole(others.RESPONSES))
 async def test_responses(vllm_port, gateway, name, stream):
     body = others.response_body(others.RESPONSES[name], stream=stream)
     await assert_the_same(vllm_port, gateway, "/v1/responses", body, status=200)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("name", others.MESSAGES)
+@pytest.mark.parametrize(("name", "stream"), streamed_and_some_whole(others.MESSAGES))
 async def test_messages(vllm_port, gateway, name, stream):
     body = others.message_body(others.MESSAGES[name], stream=stream)
     await assert_the_same(vllm_port, gateway, "/v1/messages", body, status=200)

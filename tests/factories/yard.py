@@ -47,6 +47,8 @@ class Yard:
         return {
             "node_id": self.node.pk,
             "deployment_id": self.deployment.pk,
+            "version_id": self.deployment.version_id,
+            "model_id": self.deployment.version.model_id,
             "route_id": self.route.pk,
             "tenant_id": self.people.tenant.pk,
             "membership_id": viewer.pk,

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Told:
-    """What became of one request. `usage` None: its answer never ended; `pieces` of text had come by then."""
+    """What became of one request. `usage` None: no answer ended. `pieces` of text came, or a refusal's `code`."""
 
     request_id: str
     is_stream: bool
     status: int | None = None
     usage: dict[str, Any] | None = None
     pieces: int = 0
+    code: str = ""
 
 
 class CountingClient(threading.Thread):
@@ -67,7 +68,8 @@ class CountingClient(threading.Thread):
 
     def _read(self, answer: http.client.HTTPResponse, told: Told) -> None:
         if not told.is_stream or told.status != http.HTTPStatus.OK:
-            told.usage = json.loads(answer.read()).get("usage")
+            body = json.loads(answer.read())
+            told.usage, told.code = body.get("usage"), body.get("error", {}).get("code", "")
             return
         usage = None
         for line in answer:

@@ -5,7 +5,8 @@ from typing import Any
 
 from workers.contracts.limits import Degraded, LimitRule, TenantLimits
 from workers.gateway.limits.authority import Ask, LocalAuthority, Reply
-from workers.gateway.limits.ledger import TTL_S, Claim, Ledger, Reservation, Shortfall
+from workers.gateway.limits.claims import Claim, Shortfall
+from workers.gateway.limits.ledger import TTL_S, Ledger, Reservation
 from workers.gateway.limits.rulebook import Demand, TenantRules
 
 BEGIN_S = 1_800_000_000.0

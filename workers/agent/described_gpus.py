@@ -14,6 +14,7 @@ from workers.agent.gpus import GPUProcess, GPUReading
 
 _GIB = 1024**3
 _DRIVER = "described"
+_FIRST_BUS, _PCIE_GENERATION, _PCIE_WIDTH = 0x3B, 5, 16
 _STRANGER = 1
 # Name, GiB, whether NVLink joins them; those of the catalogue (apps/fleet/policies/gpus.py).
 KINDS: Mapping[str, tuple[str, int, bool]] = {
@@ -81,6 +82,9 @@ class DescribedGPUs:
             numa=index * 2 // max(2, self._machine.count),
             driver_version=_DRIVER,
             processes=(GPUProcess(pid=_STRANGER, memory_bytes=foreign),) if foreign else (),
+            pci_bus_id=f"00000000:{_FIRST_BUS + index:02x}:00.0",
+            pcie_generation=_PCIE_GENERATION,
+            pcie_width=_PCIE_WIDTH,
         )
 
 

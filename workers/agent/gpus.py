@@ -32,6 +32,9 @@ class GPUReading(Struct, frozen=True, kw_only=True):
     driver_version: str = ""
     processes: tuple[GPUProcess, ...] = ()
     problem: str = ""
+    pci_bus_id: str = ""
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
 
 
 class GPUs(Protocol):
@@ -77,6 +80,10 @@ def report_of(
         numa=reading.numa,
         driver_version=reading.driver_version,
         problem=reading.problem,
+        nvlinks=list(reading.links),
+        pci_bus_id=reading.pci_bus_id,
+        pcie_generation=reading.pcie_generation,
+        pcie_width=reading.pcie_width,
     )
 
 

@@ -23,6 +23,7 @@ class NVMLGPUs:
         self._driver = _text(_ask(pynvml.nvmlSystemGetDriverVersion) or "") if self._handles else ""
         self._links = _links_of(self._handles)
         self._numa = [_numa_of(handle, sys_root) for handle in self._handles]
+        self._pcie = [_pcie_of(handle) for handle in self._handles]
 
     def read(self) -> list[GPUReading]:
         return [reading for index, handle in enumerate(self._handles) for reading in self._read_one(index, handle)]
@@ -59,6 +60,7 @@ class NVMLGPUs:
             driver_version=self._driver,
             processes=_processes_on(device),
             problem=_problem_of(parent),
+            **self._pcie[index],
         )
 
 
@@ -106,6 +108,15 @@ def _remote_ends(handle: Any) -> list[str | None]:
 def _bus_id(handle: Any) -> str:
     info = _ask(pynvml.nvmlDeviceGetPciInfo, handle)
     return _text(info.busId).lower() if info else ""
+
+
+def _pcie_of(handle: Any) -> dict[str, Any]:
+    """What the link can: it slows down while the GPU is idle."""
+    return {
+        "pci_bus_id": _bus_id(handle),
+        "pcie_generation": _ask(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+        "pcie_width": _ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+    }
 
 
 def _numa_of(handle: Any, sys_root: Path) -> int | None:

@@ -45,7 +45,9 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     """`kind` is "gpu", "mig" (a slice, `profile` says of what size) or "cpu", which stands in where there is no GPU.
 
     `key` is what engines are told to use it by ("0", or a slice's UUID). GPUs of one `island` are joined by NVLink.
-    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing.
+    `foreign_bytes` is what others than our engines use. `problem` says why it should get nothing. `nvlinks` are indexes
+    of the GPUs that NVLink joins it to. Of its PCIe link the generation and lanes are what both ends can, not what a
+    link that saves power shows.
     """
 
     index: int
@@ -64,6 +66,10 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     numa: int | None = None
     driver_version: str = ""
     problem: str = ""
+    nvlinks: list[int] = field(default_factory=list)
+    pci_bus_id: str = ""
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
 
 
 class EndpointEstimate(Struct, frozen=True, kw_only=True):

@@ -266,11 +266,10 @@ class ContinuedStream:
         return _DATA + _encode(fields) + EVENT_END
 
     def _timings(self) -> dict[str, int]:
-        """What llama.cpp tells instead."""
         usage = self.usage
-        prompt_tokens, cached_tokens = usage.prompt_tokens or 0, usage.cached_tokens
-        counts = {"cache_n": cached_tokens, "prompt_n": prompt_tokens - cached_tokens}
-        return counts | {"predicted_n": usage.completion_tokens or 0}
+        uncached_tokens = (usage.prompt_tokens or 0) - usage.cached_tokens
+        generated_tokens = usage.completion_tokens or 0
+        return {"cache_n": usage.cached_tokens, "prompt_n": uncached_tokens, "predicted_n": generated_tokens}
 
     def _summed(self, shown: dict[str, Any]) -> dict[str, Any]:
         """What the second engine found in its cache is of a prompt that is not the client's."""

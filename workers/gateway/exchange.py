@@ -231,6 +231,11 @@ class Exchange(Ending):
         version_id = self._tally.settlement.version_id
         return self._place.is_held and self._facilities.driver.has_choice(version_id, len(self._refusals) + 1)
 
+    def _may_run_elsewhere(self) -> bool:
+        """Whether there is an engine that has not failed it; else the client gets the engine's word."""
+        settlement = self._tally.settlement
+        return self._place.is_held and self._facilities.driver.has_choice(settlement.version_id, settlement.attempts)
+
     def _try_again(self, retry_after_s: float | None = None) -> None:
         """Nothing has gone out: another engine may answer in place of this one."""
         self._tally.attempt_failed(self._used_so_far(), self._monotonic())
@@ -255,7 +260,7 @@ class Exchange(Ending):
 
     def _engine_reported_failure(self, stream: AnswerStream) -> None:
         """In the stream itself, as vLLM does when the core of it has died; the end of the stream may come or not."""
-        if self._answer.head is None and stream.text is not None and self._place.is_held:
+        if self._answer.head is None and stream.text is not None and self._may_run_elsewhere():
             self._abandon_attempt()
             self._try_again()
             return
@@ -299,13 +304,13 @@ class Exchange(Ending):
             if last:
                 self._answer.send_part(head, last)
                 last = b""
-            if self._answer.head is None:
+            if self._answer.head is None and self._may_run_elsewhere():
                 self._try_again()
                 return
             if (continuation := self._continuation_of(stream)) is not None:
                 self._go_on(stream, continuation)
                 return
-        if self._attempt is not None:
+        if self._attempt is not None and stream.fingerprint is not None:
             self._attempt.engine.fingerprint = stream.fingerprint
         self._over().with_stream(stream, head, last + stream.finish())
 

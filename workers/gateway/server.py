@@ -261,7 +261,8 @@ class ClientConnection(asyncio.Protocol):
 
     def _linger(self) -> None:
         """What the client still sends is thrown away: to close on it would reset the connection, and the answer too."""
-        if not self.is_gone and self.transport.can_write_eof():
+        is_sending = self._reader.began_at is not None
+        if is_sending and not self.is_gone and self.transport.can_write_eof():
             self.transport.write_eof()
             self._loop.call_later(LINGER_S, self.transport.close)
         else:

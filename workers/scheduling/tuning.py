@@ -17,8 +17,9 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
     `affinity`: how much a detour from the cheapest endpoint weighs, as a share of its extra cost.
     `hot_factor`: an endpoint that runs this many times the mean, and a few more, draws no request by its cache.
-    `relief_s`: overload of the plan that is put up with, as estimates are no better. `fill`: share of capacity that
-    may be promised. `late_factor`: late work runs on idle endpoints until it has waited this many times its limit.
+    `relief_s`: overload of the plan that is put up with, as estimates are no better. `fill`: share of the scarcer of
+    steps and KV cache that may be promised. `late_factor`: late work runs on idle endpoints until it has waited this
+    many times its limit.
 
     `is_fair`: shares of tenants are max-min by weight; otherwise value alone counts. `class_lead_s`: seconds of an
     endpoint, by weight, that a class may be served ahead of another that waits.
@@ -35,7 +36,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     affinity: float = 0.5
     hot_factor: float = 1.25
     relief_s: float = 0.1
-    fill: float = 0.9
+    fill: float = 0.8
     late_factor: float = 4.0
     is_fair: bool = True
     class_lead_s: float = 0.5

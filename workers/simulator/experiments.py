@@ -4,6 +4,7 @@ The control plane imports this module and no other of the simulator. `python -m 
 experiment in a process of its own.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from workers.simulator.workloads.registry import WORKLOADS
 from workers.simulator.workloads.requests import RecordedRequest, of_requests, of_trace
 from workers.simulator.workloads.workload import Workload, predict
 
-__all__ = ["CLAIRVOYANT", "OURS", "RECORDS", "Experiment", "RecordedRequest", "Summary", "run"]
+__all__ = ["CLAIRVOYANT", "OURS", "RECORDS", "Experiment", "FleetPart", "RecordedRequest", "Summary", "run"]
 
 RECORDS = "usage-records"
 POLICIES = (
@@ -31,6 +32,7 @@ POLICIES = (
 """Offered by name; any other combination that `workers/scheduling/peers/registry.py` knows may be named too."""
 MAX_REPLICAS = 64
 USD_PER_GPU_HOUR = 2.5
+_FLEET_PART = re.compile(r"(?P<replicas>\d{1,4})x(?P<engine>\S+)", re.ASCII)
 
 Report = Callable[[float, str], None]
 """Share done, and what is being done."""
@@ -38,6 +40,13 @@ Report = Callable[[float, str], None]
 
 class ExperimentError(ValueError):
     """The message says what is wrong, for a person."""
+
+
+class FleetPart(Struct, frozen=True):
+    """Replicas of the same model on another GPU, beside those of the experiment's own engine."""
+
+    engine: str
+    replicas: int
 
 
 class Experiment(Struct, frozen=True, kw_only=True):
@@ -60,6 +69,15 @@ class Experiment(Struct, frozen=True, kw_only=True):
     in_slo_wanted: float = 0.0
     usd_per_gpu_hour: float = USD_PER_GPU_HOUR
     requests: tuple[RecordedRequest, ...] = ()
+    others: tuple[FleetPart, ...] = ()
+
+
+def parse_fleet(text: str) -> list[FleetPart]:
+    """`2xllama3-8b/h100/tp1+2xllama3-8b/a100/tp1`, or without a +; raises ExperimentError."""
+    parts = [_FLEET_PART.fullmatch(part.strip()) for part in text.split("+")]
+    if None in parts:
+        raise ExperimentError("Name a fleet as 4xllama3-8b/h100/tp1, more kinds after a +.")
+    return [FleetPart(part["engine"], int(part["replicas"])) for part in parts if part is not None]
 
 
 def list_traces(folder: Path | None = None) -> list[str]:
@@ -81,16 +99,22 @@ def check(experiment: Experiment, folder: Path | None = None) -> None:
         raise ExperimentError("Choose at least one policy.")
     for policy in experiment.policies:
         _check_policy(policy)
-    if not 1 <= experiment.replicas <= MAX_REPLICAS:
-        raise ExperimentError(f"Choose between 1 and {MAX_REPLICAS} replicas.")
     for name in ("load", "speed", "ttft_slo_s", "tpot_slo_s"):
         if not 0 < getattr(experiment, name) < float("inf"):
             raise ExperimentError(f"{name} must be more than 0.")
     if experiment.duration_s is not None and not 0 < experiment.duration_s < float("inf"):
         raise ExperimentError("duration_s must be more than 0.")
-    if experiment.engine not in list_engines(folder):
-        raise ExperimentError(f"There are no costs of an engine {experiment.engine!r}.")
+    _check_fleet(experiment, list_engines(folder))
     _check_trace(experiment, folder)
+
+
+def _check_fleet(experiment: Experiment, engines: list[str]) -> None:
+    parts = [FleetPart(experiment.engine, experiment.replicas), *experiment.others]
+    if any(part.replicas < 1 for part in parts) or sum(part.replicas for part in parts) > MAX_REPLICAS:
+        raise ExperimentError(f"Choose between 1 and {MAX_REPLICAS} replicas.")
+    for part in parts:
+        if part.engine not in engines:
+            raise ExperimentError(f"There are no costs of an engine {part.engine!r}.")
 
 
 def _check_trace(experiment: Experiment, folder: Path | None) -> None:
@@ -122,11 +146,13 @@ def _play(lab: Lab, experiment: Experiment, policy: str, replicas: int) -> Summa
     if not jobs_of(workload):
         raise ExperimentError("No request falls into this time.")
     core = lab.core(policy, workload, experiment.seed)
-    outcome = lab.play(workload, core, ReplayConfig(), fleet=replicas)
-    usd_per_hour = experiment.usd_per_gpu_hour * _accelerators(workload.engine)
-    return summarise(
-        policy, workload, outcome.jobs, ended_at=outcome.ended_at, fleet=replicas, usd_per_hour=usd_per_hour
-    )
+    others = [part.engine for part in experiment.others for _ in range(part.replicas)]
+    specs = lab.specs(others, policy, workload, experiment.seed)
+    outcome = lab.play(workload, core, ReplayConfig(), fleet=replicas, others=specs)
+    accelerators = replicas * _accelerators(workload.engine) + sum(map(_accelerators, others))
+    usd_per_hour = experiment.usd_per_gpu_hour * accelerators
+    fleet = replicas + len(others)
+    return summarise(policy, workload, outcome.jobs, ended_at=outcome.ended_at, fleet=fleet, usd_per_hour=usd_per_hour)
 
 
 def _workload(lab: Lab, experiment: Experiment) -> Workload:

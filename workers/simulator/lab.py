@@ -1,8 +1,10 @@
 """One run: a workload, a policy's name, a seed → what happened."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
+from statistics import mean
 
 import msgspec
 
@@ -25,6 +27,8 @@ FLEET_SIZE = 4
 OURS = "tokenyard"
 CLAIRVOYANT = "clairvoyant"
 """Ours with the exact length of every answer and the exact costs of the engines: what better estimates are worth."""
+Other = tuple[str, EndpointSpec]
+"""An engine's name, and what the scheduler knows of it."""
 LENGTH_SIGMA = 0.4
 BACKLOGGED_LOAD, BACKLOGGED_S = 10.0, 60.0
 COST_ERROR = 0.15
@@ -70,18 +74,31 @@ class Lab:
         return workload
 
     def play(
-        self, workload: Workload, core: Core, config: ReplayConfig | None = None, fleet: int = FLEET_SIZE
+        self,
+        workload: Workload,
+        core: Core,
+        config: ReplayConfig | None = None,
+        fleet: int = FLEET_SIZE,
+        others: Sequence[Other] = (),
     ) -> Outcome:
+        """`fleet` replicas of the workload's own engine, and `others` beside them."""
         cost = self._costs[workload.engine]
         is_by_priority = isinstance(core, Router) and core.uses_engine_priorities
         limits = msgspec.structs.replace(workload.limits, is_by_priority=is_by_priority)
         engines = [Engine(f"e{number}", cost, limits) for number in range(fleet)]
-        replay = Replay(core, engines, workload, config or ReplayConfig())
+        specs: dict[str, EndpointSpec] = {}
+        for number, (name, spec) in enumerate(others, start=fleet):
+            engines.append(Engine(f"e{number}", self._costs[name], limits))
+            specs[f"e{number}"] = spec
+        replay = Replay(core, engines, workload, config or ReplayConfig(), specs)
         replay.run()
         return Outcome(workload, jobs_of(workload), core, replay.now)
 
-    def capacity_per_s(self, name: str, seed: int) -> float:
-        """What a backlogged fleet completes behind least-outstanding routing, in the middle of a run."""
+    def capacity_per_s(self, name: str, seeds: list[int]) -> float:
+        """What a backlogged fleet completes behind least-outstanding routing, in the middle of a run; a mean."""
+        return mean(self._completed_per_s(name, seed) for seed in seeds)
+
+    def _completed_per_s(self, name: str, seed: int) -> float:
         workload = self.workload(name, BACKLOGGED_LOAD, seed, BACKLOGGED_S)
         outcome = self.play(workload, self.core("least-outstanding", workload, seed))
         first, last = 0.2 * outcome.ended_at, 0.8 * outcome.ended_at
@@ -89,15 +106,22 @@ class Lab:
         return sum(first <= at < last for at in ended) / (last - first)
 
     def core(self, policy: str, workload: Workload, seed: int) -> Core:
-        cost = self._costs[workload.engine]
         if policy == CLAIRVOYANT:
             predict(jobs_of(workload), 0.0, Random(0))
-            exact = EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
-            return self._ours(OURS, exact)
+            return self._ours(OURS, self._spec(workload.engine, policy, workload, seed))
         if policy.startswith(OURS):
-            known = noisy(cost, Random(f"costs {seed}"))
-            return self._ours(policy, EndpointSpec(cost=known, max_batched_tokens=workload.limits.max_batched_tokens))
-        return build_peer(policy, cost.kv_capacity_tokens, Random(f"policy {seed}"))
+            return self._ours(policy, self._spec(workload.engine, policy, workload, seed))
+        return build_peer(policy, self._costs[workload.engine].kv_capacity_tokens, Random(f"policy {seed}"))
+
+    def specs(self, engines: Sequence[str], policy: str, workload: Workload, seed: int) -> list[Other]:
+        """Of other engines in the fleet, as far as a policy of this name knows them."""
+        return [(name, self._spec(name, policy, workload, seed)) for name in engines]
+
+    def _spec(self, engine: str, policy: str, workload: Workload, seed: int) -> EndpointSpec:
+        cost = self._costs[engine]
+        if policy != CLAIRVOYANT:
+            cost = noisy(cost, Random(f"costs {seed}"))
+        return EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
 
     def _ours(self, policy: str, spec: EndpointSpec) -> Core:
         """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""

@@ -1,11 +1,13 @@
 """Replays jobs on a fleet of engine models through a scheduler."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.interface import Command, Core, Dispatch, EngineReport, Reject, Request
+from workers.scheduling.scheduler import Scheduler
 from workers.simulator.engine import Engine
 from workers.simulator.job import Job
 from workers.simulator.workloads.workload import Session, Workload
@@ -26,8 +28,17 @@ class ReplayConfig(Struct, frozen=True):
 class Replay:
     """`run` plays to the end: every job has finished or was refused."""
 
-    def __init__(self, core: Core, engines: list[Engine], workload: Workload, config: ReplayConfig) -> None:
+    def __init__(
+        self,
+        core: Core,
+        engines: list[Engine],
+        workload: Workload,
+        config: ReplayConfig,
+        specs: Mapping[str, EndpointSpec] | None = None,
+    ) -> None:
+        """`specs` are those of engines that are not of the usual kind, for a core that tells kinds apart."""
         self._core = core
+        self._specs = specs or {}
         self._engines = {engine.name: engine for engine in engines}
         self._config = config
         self._events: list[tuple[float, int, int, object]] = []
@@ -46,9 +57,7 @@ class Replay:
 
     def run(self) -> None:
         for name in self._engines:
-            self._carry_out(
-                self._core.endpoint_updated(name, VERSION, self._config.max_running, 0.0, is_draining=False)
-            )
+            self._carry_out(self._introduce(name))
         if self._config.report_age_s > 0 and getattr(self._core, "reads_reports", True):
             self._schedule(self._config.report_every_s, _REPORT, [])
         handlers: list[Callable[..., None]] = [self._arrive, self._end_steps, self._report, self._tick]
@@ -58,6 +67,12 @@ class Replay:
             while self._idle:
                 self._begin(self._idle.pop())
             self._plan_tick()
+
+    def _introduce(self, name: str) -> list[Command]:
+        core, spec, slots = self._core, self._specs.get(name), self._config.max_running
+        if spec is not None and isinstance(core, Scheduler):
+            return core.endpoint_updated(name, VERSION, slots, 0.0, is_draining=False, spec=spec)
+        return core.endpoint_updated(name, VERSION, slots, 0.0, is_draining=False)
 
     # events
 

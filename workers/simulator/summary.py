@@ -46,9 +46,10 @@ class Summary(Struct, frozen=True, kw_only=True):
 def summarise(
     policy: str, workload: Workload, jobs: list[Job], *, ended_at: float, fleet: int, usd_per_hour: float
 ) -> Summary:
+    """`fleet` counts replicas, `usd_per_hour` is for all of them."""
     asked = [job for job in jobs if job.is_refused or job.endpoint]
     good = good_jobs(workload, asked)
-    usd = fleet * usd_per_hour * ended_at / 3600
+    usd = usd_per_hour * ended_at / 3600
     in_time = sum(good.values())
     workflows = [session for session in workload.sessions if session.budget_s is not None]
     workflows_in_time = sum(map(is_in_time, workflows))

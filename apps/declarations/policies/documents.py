@@ -19,7 +19,8 @@ class DocumentError(ValueError):
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.events.AliasEvent):
-            raise DocumentError(f"line {self.peek_event().start_mark.line + 1}: aliases (*name) are not taken")
+            alias = self.peek_event()  # type: ignore[no-untyped-call]
+            raise DocumentError(f"line {alias.start_mark.line + 1}: aliases (*name) are not taken")
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -36,7 +37,7 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag not in _LEFT_OUT]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"true|false"), list("tf"))  # type: ignore[no-untyped-call]
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"true|false"), list("tf"))
 
 
 def read_yaml(text: str) -> list[Any]:

@@ -20,6 +20,7 @@ from workers.contracts.telemetry import AcceleratorReport
 
 RECONCILE = "placement.reconcile"
 MOST_PROCESSES = 20
+MOST_LINKS = 64
 
 
 @transaction.atomic
@@ -179,6 +180,10 @@ def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
         "driver_version": report.driver_version[:40],
         "foreign_processes": msgspec.to_builtins(report.foreign_processes[:MOST_PROCESSES]),
         "problem": report.problem[:200],
+        "nvlinks": report.nvlinks[:MOST_LINKS],
+        "pci_bus_id": report.pci_bus_id[:20],
+        "pcie_generation": report.pcie_generation,
+        "pcie_width": report.pcie_width,
     }
 
 

@@ -88,7 +88,8 @@ class ConventionalView(APIView):
                 now=timezone.now(),
                 describes_itself=self.describes_itself,
             )
-            return self._tagged(writes.run(handler, self.list_changes_noted))
+            done = writes.run(handler, self.list_changes_noted)
+            return done if writes.is_dry_run else self._tagged(done)
         response = self._tagged(handler())
         known = request.headers.get("If-None-Match")
         if known and request.method in {"GET", "HEAD"} and is_unchanged(known, response.get("ETag", "")):

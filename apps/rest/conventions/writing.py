@@ -96,7 +96,7 @@ class Writes:
             return self._current() if self.is_dry_run else None
         if header.strip() == ANY and (there := self._current()) is None:
             return there  # the handler itself finds out whether there is something
-        _lock(self._current())
+        _lock(self._current(), self._request.path)
         before = self._current()
         if not matches(header, before["ETag"] if before is not None else ""):
             raise ChangedMeanwhileError("it is not what you have seen: get it again, and look what has changed")
@@ -121,14 +121,14 @@ def wants_dry_run(request: Request) -> bool:
     return _WORDS[text]
 
 
-def _lock(shown: Response | None) -> None:
+def _lock(shown: Response | None, path: str) -> None:
     """The row behind an answer, where its serializer says which; else every request for the address waits in line."""
     instance = getattr(getattr(getattr(shown, "data", None), "serializer", None), "instance", None)
     if isinstance(instance, Model) and instance.pk is not None:
         type(instance)._base_manager.select_for_update(of=("self",)).filter(pk=instance.pk).first()  # noqa: SLF001
-    elif shown is not None:
+    else:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [str(shown.data)[:200]])
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [path])
 
 
 def _answer_of(response: Response) -> Answer:

@@ -106,7 +106,8 @@ def _stored_facts(report: AcceleratorReport) -> tuple[object, ...]:
     """Foreign memory in steps, so that its trembling is not written each second."""
     foreign = None if report.foreign_bytes is None else -(-report.foreign_bytes // FOREIGN_STEP_BYTES)
     facts = (report.kind, report.index, report.key, report.name, report.profile, report.memory_total_bytes)
-    return *facts, report.island, report.numa, report.driver_version, report.problem, foreign
+    links = (tuple(report.nvlinks), report.pci_bus_id, report.pcie_generation, report.pcie_width)
+    return *facts, *links, report.island, report.numa, report.driver_version, report.problem, foreign
 
 
 def _is_due(newest: int, held: int | None, pushed: tuple[int, float], now_s: float) -> bool:

@@ -67,17 +67,16 @@ def reasons_against_removal(tenant: Tenant, now: datetime) -> list[str]:
 
 def count_what_goes(tenant: Tenant) -> list[tuple[str, int]]:
     """By its name in the plural, what there is any of."""
-    found = [
-        (str(relation.related_model._meta.verbose_name_plural), relation.related_model, relation.field.name)  # noqa: SLF001 - Django's documented API
-        for relation in _what_goes()
-    ]
-    counts = [(name, model.objects.filter(**{field: tenant}).count()) for name, model, field in found]
-    return sorted((name, count) for name, count in counts if count)
+    found = []
+    for relation in _what_goes():
+        count = relation.related_model.objects.filter(**{relation.field.name: tenant}).count()
+        found.append((str(relation.related_model._meta.verbose_name_plural), count))  # noqa: SLF001 - likewise
+    return sorted((name, count) for name, count in found if count)
 
 
 def _what_goes() -> list[Any]:
     """Every table that hangs on a tenant; a new one is covered without a line of its own."""
-    fields = Tenant._meta.get_fields(include_hidden=True)  # noqa: SLF001 - Django's documented API
+    fields: list[Any] = list(Tenant._meta.get_fields(include_hidden=True))  # noqa: SLF001 - Django's documented API
     hanging = [each for each in fields if each.auto_created and getattr(each, "on_delete", None) is CASCADE]
     return [each for each in hanging if each.related_model._meta.label not in KEPT]  # noqa: SLF001 - likewise
 

@@ -108,7 +108,8 @@ def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, 
 def _parts_of(scope: UsageScope, columns: Sequence[str], *, may_use_days: bool) -> list[_Part]:
     needed = {*columns, *scope.filters, *(() if scope.tenant_ids is None else ("tenant_id",))}
     rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
-    days = whole_days(scope.start, scope.end) if may_use_days and needed <= set(UsageDay.dimensions) else None
+    has_days = may_use_days and rollup is not UsageTotal and needed <= set(UsageDay.dimensions)
+    days = whole_days(scope.start, scope.end) if has_days else None
     if days is None:
         return _slots_and_edges(rollup, scope, scope.start, scope.end)
     return [

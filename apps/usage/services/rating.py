@@ -28,6 +28,11 @@ _STAGED = {
     "price_line_id": "uuid",
     "charged_e8": "integer",
 }
+_READ = (
+    "record_id", "arrived_at", "tenant_id", "version_id", "service_class", "usage_source", "input_tokens",
+    "cached_input_tokens", "output_tokens", "wasted_tokens", "gateway_cost_usd", "cost_usd", "list_usd", "wasted_usd",
+    "is_unpriced", "is_cost_mismatch", "price_line_id", "charged_e8",
+)  # fmt: skip
 _rated = Staging("usage_rated", _STAGED)
 # Each sum loses the record as it was and gets it as it is; where both fall into one row, the difference.
 _CHANGE = f"""
@@ -118,7 +123,7 @@ def lock_batch(records: QuerySet[UsageRecord], after: Place | None) -> list[Usag
 
 
 def following(records: QuerySet[UsageRecord], after: Place | None) -> QuerySet[UsageRecord]:
-    ordered = records.order_by("arrived_at", "record_id")
+    ordered = records.order_by("arrived_at", "record_id").only(*_READ)
     if after is None:
         return ordered
     at, record_id = after

@@ -91,7 +91,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "structured by a grammar": {"structured_outputs": {"grammar": 'root ::= "yes" | "no"'}},
     "a named tool": {"tools": [_WEATHER], "tool_choice": _NAMED, "max_tokens": 24},
     "a tool of its choice": {"tools": [_WEATHER], "tool_choice": "auto", "max_tokens": 12},
-    "some tool": {"tools": [_WEATHER], "tool_choice": "required", "max_tokens": 48},
+    "some tool": {"tools": [_WEATHER], "tool_choice": "required", "max_tokens": 32},
     "no tool": {"tools": [_WEATHER], "tool_choice": "none"},
     "several tools at once": {"tools": [_WEATHER], "tool_choice": "required", "parallel_tool_calls": False},
     "what OpenAI alone knows": {

@@ -25,7 +25,8 @@ _BEGUN = {
     "content": [{"type": "output_text", "text": "Red,", "annotations": []}],
 }
 
-# Asked for whole and as a stream.
+# Asked for as a stream, and these of them whole too.
+ALSO_WHOLE = ("plain", "metadata", "a tool that must be called")
 RESPONSES: dict[str, dict[str, Any]] = {
     "plain": {},
     "instructions": {"instructions": "Be brief."},
@@ -33,7 +34,7 @@ RESPONSES: dict[str, dict[str, Any]] = {
     "content in parts": {"input": [{"role": "user", "content": [{"type": "input_text", "text": _QUESTION}]}]},
     "begun by the client": {"input": [_USER, _BEGUN]},
     "a tool": {"tools": [_TOOL], "max_output_tokens": 12},
-    "a tool that must be called": {"tools": [_TOOL], "tool_choice": "required", "max_output_tokens": 48},
+    "a tool that must be called": {"tools": [_TOOL], "tool_choice": "required", "max_output_tokens": 32},
     "a format": {
         "text": {"format": {"type": "json_schema", "name": "person", "schema": _PERSON}},
         "max_output_tokens": 24,
@@ -60,7 +61,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "a stop": {"stop_sequences": ["e"]},
     "sampling": {"temperature": 0, "top_p": 0.9, "top_k": 4},
     "a tool": {"tools": [_CLAUDES_TOOL], "max_tokens": 12},
-    "a tool that must be called": {"tools": [_CLAUDES_TOOL], "tool_choice": {"type": "any"}, "max_tokens": 48},
+    "a tool that must be called": {"tools": [_CLAUDES_TOOL], "tool_choice": {"type": "any"}, "max_tokens": 32},
     "this tool": {"tools": [_CLAUDES_TOOL], "tool_choice": {"type": "tool", "name": "get_weather"}, "max_tokens": 32},
     "begun by the client": {"messages": [_USER, {"role": "assistant", "content": "Red,"}]},
     "metadata": {"metadata": {"user_id": "u-1"}},

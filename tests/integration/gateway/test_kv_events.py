@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from tests.support.cache_nodes import cache_node, node_before, publishing_engines, quick_checks, sockets
+from tests.support.cache_nodes import BLOCK_TOKENS, cache_node, node_before, publishing_engines, quick_checks, sockets
 from tests.support.gateways import chat_body
 from tests.support.raw_http import call
 
 pytestmark = pytest.mark.integration
 
 STORY = " ".join(f"word{number}" for number in range(900))
+BLOCKS_OF_STORY = 900 // BLOCK_TOKENS
 
 
 async def ask(node, request_id, content=STORY, **fields):
@@ -148,6 +149,7 @@ async def test_a_gateway_that_starts_again_knows_what_was_cached_before(tmp_path
                 for number in range(6):
                     await ask(node, f"before-{number}", f"{number} {STORY}")
                 await node.has_learned(6)
+                await node.eventually(lambda: node.cached_blocks() >= 6 * BLOCKS_OF_STORY)
                 known = node.cached_blocks()
                 await node.eventually(lambda: len(list((tmp_path / "caches").glob("*.cache"))) == 2)
                 await asyncio.sleep(0.5)

@@ -69,6 +69,29 @@ async def test_money_is_spent_to_the_last_request_that_fits_and_free_models_go_o
     assert refused[0].json()["error"]["code"] == "budget_exhausted"
 
 
+@pytest.mark.parametrize(
+    ("kind", "amount", "unit"),
+    [
+        ("tokens_per_day", 200, 1),
+        ("tokens_per_minute", 200, 1),
+        ("tokens_per_month", 170, 1),
+        ("cost_per_day", 10**8, 10**6),
+    ],
+)
+async def test_what_was_used_is_never_more_than_the_limit_and_less_by_no_request_that_would_fit(
+    yard, kind, amount, unit
+):
+    """Counted from outside: what the clients were told of tokens, those of output a million nanodollars each."""
+    await yard.set_limits(limits(kind, amount))
+    used = []
+    while told := [
+        answer.json()["usage"] for answer in await yard.ask_all(*EVERYWHERE * 6, **EIGHT_TOKENS) if answer.status == 200
+    ]:
+        used += [usage["total_tokens"] if unit == 1 else usage["completion_tokens"] * unit for usage in told]
+    assert sum(used) <= amount
+    assert amount - sum(used) < 2 * max(used)
+
+
 async def test_each_user_has_a_limit_of_their_own_from_the_first_request(yard):
     await yard.set_limits(limits(amount=3, scope="end_user", subject="*"))
     assert await yard.count_admitted(*EVERYWHERE * 2, user="ann") == 3

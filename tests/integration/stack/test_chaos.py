@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.counting_client import CountingClient
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(560)]
 
 VICTIMS = (
     "valkey",
@@ -26,6 +26,7 @@ VICTIMS = (
 )
 BETWEEN_S = 2.5
 CLIENTS_PER_TENANT = 2
+UNKNOWN_TO_ALL = "gateway_not_ready"  # a gateway that has only begun knows no key yet, so nobody to record it for
 RECORDS = """
 import json
 from apps.common.rows import every_tenant
@@ -60,7 +61,7 @@ with every_tenant():
 @pytest.fixture(scope="module")
 def supervisor(stack):
     with stack.up() as running:
-        stack.wait_until_ready(running)
+        stack.wait_until_ready(running, timeout_s=200)
         yield running
 
 
@@ -110,7 +111,7 @@ def counted_through_chaos(stack):
 
 def wait_for_records(stack, told, timeout_s=120):
     """Until all that was answered is stored, and what is stored stays the same."""
-    answered = [one for one in told if one.status is not None]
+    answered = [one for one in told if one.status is not None and one.code != UNKNOWN_TO_ALL]
     deadline, before = time.monotonic() + timeout_s, None
     while True:
         found = stored(stack)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from workers.gateway.apis.spoken import Spoken, SpokenMessage, SpokenResponse
+from workers.gateway.apis.spoken import Spoken, SpokenResponse
 from workers.gateway.bodies import Usage
 
 _encode = msgspec.json.encode
@@ -51,7 +51,7 @@ def _event(spoken: Spoken, name: str, fields: dict[str, Any]) -> bytes:
 class MessageVoice:
     """Anthropic's Messages."""
 
-    def __init__(self, spoken: SpokenMessage) -> None:
+    def __init__(self, spoken: Spoken) -> None:
         self.spoken = spoken
 
     def say(self, text: str) -> bytes:

@@ -140,7 +140,8 @@ class Arrival:
 
     def kept(self) -> None:
         """It has another name now."""
-        self._close(unwanted=None)
+        if self._closing is None:
+            self._close(unwanted=None)
 
     # -- inside
 

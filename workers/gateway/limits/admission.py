@@ -13,8 +13,9 @@ from workers.gateway import errors
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import Headers
 from workers.gateway.limits.account import Account
+from workers.gateway.limits.claims import Claim, Shortfall
 from workers.gateway.limits.figures import LimitFigures
-from workers.gateway.limits.ledger import Claim, Ledger, Reservation, Shortfall
+from workers.gateway.limits.ledger import Ledger, Reservation
 from workers.gateway.limits.refusals import blocked, error_of, rate_headers
 from workers.gateway.limits.rulebook import Demand, TenantRules, index_limits
 

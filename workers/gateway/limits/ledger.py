@@ -14,32 +14,19 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from workers.contracts.limits import MONEY_KINDS, PICO_PER_NANO, LimitRule, account_of, marker_of
-from workers.contracts.pricing import cost_pico_usd
+from workers.contracts.limits import LimitRule, account_of, marker_of
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.authority import Ask, Reply
+from workers.gateway.limits.claims import Claim, Shortfall, amount_of, is_used_up
 from workers.gateway.limits.rulebook import Demand, TenantRules
 
 TTL_S = 3.0  # after which the authority takes a silent holder's leases back
 LEASE_S = 2.0  # after which a holder that hears nothing stops using them: well before
 WAIT_S = 4.5  # longer than a killed gateway's leases live
-CONFIRM_S = 0.1  # twice as long as a gateway keeps news to itself
 DEGRADED_AFTER_S = 1.0
 HEARTBEAT_S = 0.5
 FORGET_AFTER_S = 120.0
 MAX_ASKS = 500
-
-
-class Claim(Struct, eq=False):
-    account: Account
-    amount: int
-
-
-class Shortfall(Struct, frozen=True, kw_only=True, eq=False):
-    """Why a request is refused. `is_unknown`: nobody could tell how much is left."""
-
-    claim: Claim
-    is_unknown: bool = False
 
 
 class Reservation(Struct, eq=False):
@@ -86,7 +73,7 @@ class Ledger:
         """A limit of money is no matter to a request that is free, nor one of tokens to one that has none."""
         claims = []
         for rule, subject in rules.rules_for(demand):
-            amount = _amount_of(rule, demand)
+            amount = amount_of(rule, demand)
             if amount:
                 claims.append(Claim(self._account(rules, rule, subject, unix_time), amount))
         return claims
@@ -227,7 +214,7 @@ class Ledger:
     def _verdict(self, waiter: Waiter, passed_over: set[str], now: float) -> Reservation | Shortfall | None:
         claims, has_waited = waiter.claims, now - waiter.waits_since >= WAIT_S
         for claim in claims:
-            if _is_used_up(claim, waiter.waits_since):
+            if is_used_up(claim, waiter.waits_since):
                 return Shortfall(claim=claim)
         if not has_waited and any(claim.account.account_id in passed_over for claim in claims):
             return None
@@ -283,30 +270,3 @@ class Ledger:
             is_idle = not (account.has_news or account.reserved) and now - account.last_used_at >= FORGET_AFTER_S
             if is_idle and account.account_id not in self._news:
                 del self.accounts[account.account_id]
-
-
-def _is_used_up(claim: Claim, since: float) -> bool:
-    """Only somebody who was asked after the request came can say so.
-
-    Of what is promised to requests elsewhere it waits until every gateway has had the time to tell what ended before.
-    """
-    account, told = claim.account, claim.account.told
-    if told is None or account.told_at < since or told.state != "ready" or claim.amount <= account.remaining:
-        return False
-    return claim.amount > told.limit - told.used or account.told_at >= since + CONFIRM_S
-
-
-def _amount_of(rule: LimitRule, demand: Demand) -> int:
-    """What to reserve. A bound that was only learned never keeps a request out of an account that is empty."""
-    if rule.kind in {"requests_per_minute", "concurrent_requests"}:
-        return 1
-    if rule.kind in MONEY_KINDS:
-        cost = cost_pico_usd(
-            demand.price, input_tokens=demand.input_tokens, cached_input_tokens=0, output_tokens=demand.output_tokens
-        )
-        amount = -(-cost // PICO_PER_NANO)
-    else:
-        amount = demand.input_tokens + demand.output_tokens
-    if demand.is_output_known:
-        return amount
-    return min(amount, rule.amount if rule.burst is None else rule.burst)

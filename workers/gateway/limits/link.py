@@ -8,7 +8,7 @@ from typing import Protocol
 
 from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.authority import Ask, LocalAuthority, Reply
-from workers.gateway.limits.ledger import TTL_S
+from workers.gateway.limits.ledger import HEARTBEAT_S, TTL_S
 from workers.gateway.limits.valkey import AuthorityError, ValkeyAuthority
 
 logger = logging.getLogger(__name__)
@@ -55,10 +55,12 @@ class AuthorityLink:
 
     async def run(self) -> None:
         self._limits.wake = self._wake.set
+        loop = asyncio.get_running_loop()
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SYNC_S):
-                    await self._wake.wait()
+            # Where nothing has a limit there is no news: whoever is the first to have one waits, and wakes this.
+            timer = loop.call_later(SYNC_S if self._limits.ledger.accounts else HEARTBEAT_S, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
             self._wake.clear()
             try:
                 await self._turn()

@@ -11,7 +11,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.heads import Headers
 from workers.gateway.limits.account import Account, shape_of
 from workers.gateway.limits.authority import WINDOW_MS
-from workers.gateway.limits.ledger import Claim, Shortfall
+from workers.gateway.limits.claims import Claim, Shortfall
 
 WARNING_HEADER = b"x-tokenyard-limit-warning"
 _RATE_NAMES = {"requests_per_minute": b"requests", "tokens_per_minute": b"tokens"}

@@ -100,10 +100,15 @@ class BidPrices:
         return self._prices.get(tenant_id, 0.0) if self._is_fair else self.price
 
     def update(self, capacity: float, now: float) -> None:
-        """`capacity` is in seconds of work per second."""
+        """`capacity` is in seconds of work per second, of the steps as of the KV cache.
+
+        What arrives takes of both: there is room until the scarcer one is full, if more comes of the same mixture.
+        """
         self._all.forget(now)
-        room_s = self._fill * capacity * WINDOW_S
-        self.load = self._scarcest_s() / (capacity * WINDOW_S)
+        scarcest_s = self._scarcest_s()
+        self.load = scarcest_s / (capacity * WINDOW_S)
+        mixed = self._all.offered_s / scarcest_s if scarcest_s > 0 else 1.0
+        room_s = self._fill * capacity * WINDOW_S * mixed
         self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
         is_priced = self.load > PRICED_LOAD
         self.price = self._all.price(room_s) if is_priced else 0.0

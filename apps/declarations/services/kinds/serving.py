@@ -64,6 +64,7 @@ class Models(Kind[Model]):
 
 class VersionSpec(NewVersionSerializer):
     model = serializers.SlugField(max_length=63)
+    fetch = None  # type: ignore[assignment]  # a document says what it means, whoever applies it when
 
 
 class Versions(Kind[ModelVersion]):

@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +6,17 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.common.errors import InvalidInputError
 from apps.routing.services.experiments import check_experiment, with_records
-from workers.simulator.experiments import OURS, Experiment, Summary, list_engines, list_traces, run
+from workers.simulator.experiments import (
+    OURS,
+    Experiment,
+    ExperimentError,
+    Summary,
+    list_engines,
+    list_traces,
+    parse_fleet,
+    run,
+)
 
-FLEET = re.compile(r"(?P<replicas>\d+)x(?P<engine>\S+)")
 HEADINGS = (
     "policy", "requests", "in SLO", "by class", "goodput/s", "TTFT p50/p90/p99 s", "TPOT p50/p90/p99 ms", "Jain",
     "hit rate", "refused", "USD/1000 in SLO", "USD/workflow", "replicas needed",
@@ -25,7 +32,7 @@ class Command(BaseCommand):
             help="W1 to W5, the name or path of a trace, or usage:2026-11-28 for that day's usage records",
         )  # fmt: skip
         parser.add_argument("--policy", action="append", help=f"again for each; default {OURS} and least-outstanding")
-        parser.add_argument("--fleet", default="4xllama3-8b/h100/tp1", help="replicas x engine")
+        parser.add_argument("--fleet", default="4xllama3-8b/h100/tp1", help="replicas x engine; more kinds after a +")
         parser.add_argument("--load", type=float, default=1.0, help="of W1 to W5, relative to their capacity")
         parser.add_argument("--speed", type=float, default=1.0, help="of other traces: times as fast as recorded")
         parser.add_argument("--duration", type=float, help="seconds of the trace; default all of it")
@@ -54,14 +61,16 @@ class Command(BaseCommand):
 
 
 def _experiment(options: dict[str, Any]) -> Experiment:
-    fleet = FLEET.fullmatch(options["fleet"])
-    if fleet is None:
-        raise CommandError("Name a fleet as 4xllama3-8b/h100/tp1.")
+    try:
+        first, *others = parse_fleet(options["fleet"])
+    except ExperimentError as error:
+        raise CommandError(str(error)) from error
     return Experiment(
         trace=options["trace"],
         policies=tuple(options["policy"] or (OURS, "least-outstanding")),
-        replicas=int(fleet["replicas"]),
-        engine=fleet["engine"],
+        replicas=first.replicas,
+        engine=first.engine,
+        others=tuple(others),
         load=options["load"],
         speed=options["speed"],
         duration_s=options["duration"],

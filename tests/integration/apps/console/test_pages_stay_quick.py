@@ -26,6 +26,8 @@ LISTS = (
     "tenants",
     "tenant",
     "keys",
+    "members",
+    "version_new",
     "tenant_home",
     "usage",
     "requests",

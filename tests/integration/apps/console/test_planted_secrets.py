@@ -15,13 +15,19 @@ from apps.console.urls import urlpatterns
 from apps.identity.services.second_factor import begin_enrolment, confirm_enrolment
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import actor_of
+from apps.usage.services.ingest import ingest_records
 from controlplane.logs import LineFormatter, RedactSecrets
 from tests.factories.domain import PASSWORD
+from tests.factories.usage import make_record
 from tests.factories.yard import make_yard
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
-EXPORTS = ("audit.csv", "requests.csv", "api/v1/audit/", "api/v1/usage/records.csv", "api/v1/usage/records/")
+EXPORTS = (
+    "audit.csv", "requests.csv", "api/v1/audit/", "api/v1/usage/records.csv", "api/v1/usage/records/",
+    "api/v1/usage/report.csv?group_by=day,key", "api/v1/usage/focus.csv", "api/v1/usage/outcomes.csv",
+    "api/v1/budgets/",
+)  # fmt: skip
 REST = ("me", "api-keys", "service-tokens", "users", "tenants", "nodes")
 
 
@@ -56,6 +62,13 @@ def planted(valkey, logged, django_capture_on_commit_callbacks):
     rotated = json_of(admin, "post", f"/api/v1/api-keys/{key['id']}/rotation/", {"overlap_s": 3600})
     token = json_of(admin, "post", "/api/v1/service-tokens/", {"name": "planted"})
     node = json_of(admin, "post", f"/api/v1/nodes/{yard.node.pk}/agent-token/", {})
+    hook = {"name": "planted", "amount_usd": "5", "tenant_id": str(people.tenant.pk)}
+    budget = json_of(admin, "post", "/api/v1/budgets/", hook | {"webhook_url": "https://example.org/hook"})
+    ingest_records(
+        records=[make_record(tenant_id=str(people.tenant.pk), key_id=key["id"])],
+        node_id=yard.node.pk,
+        now=timezone.now(),
+    )
     account = json_of(admin, "post", f"{tenant}/service-accounts/", {"name": "robot", "role": "viewer"})
     robot = json_of(admin, "post", f"{tenant}/service-accounts/{account['id']}/tokens/", {"name": "planted"})
     with django_capture_on_commit_callbacks(execute=True):
@@ -78,6 +91,7 @@ def planted(valkey, logged, django_capture_on_commit_callbacks):
         "invitation": invited["link"].split("/invitations/")[1].strip("/"),
         "password reset": reset,
         "TOTP seed": seed,
+        "key of a webhook": budget["webhook_key"],
         "recovery code": codes[0],
         "hash of a key": APIKey.objects.get(pk=key["id"]).key_sha256,
         "guessed password": "Tr0ub4dor&3-planted",

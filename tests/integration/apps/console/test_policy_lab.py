@@ -74,6 +74,7 @@ def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
     [
         {"replicas": 0}, {"replicas": "many"}, {"trace": "W9"}, {"policies": []}, {"policies": ["magic"]},
         {"engine": "../../etc/passwd"}, {"load": -1}, {"load": "nan"}, {"load": "1e999"}, {"duration_s": 0},
+        {"others": "two h100"}, {"others": "2xllama3-8b/none/tp1"}, {"others": "9999xllama3-8b/h100/tp1"},
         {"trace": "usage"}, {"trace": "usage", "day": "someday"}, {"trace": "usage", "day": "1999-01-01"},
     ],
 )  # fmt: skip

@@ -32,7 +32,20 @@ def test_a_body_that_was_cut_is_shown_as_it_is():
     assert parts_of('{"messages": [{"role"') == [Part("body", '{"messages": [{"role"')]
 
 
-ODD = [None, 0, True, "", [], {}, [None], [[]], [{}], [{"role": None}], {"content": 1}, [{"role": 1, "content": None}]]
+ODD: list[object] = [
+    None,
+    0,
+    True,
+    "",
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    [{"role": None}],
+    {"content": 1},
+    [{"role": 1, "content": None}],
+]
 
 
 @pytest.mark.parametrize("name", ["messages", "input", "prompt", "system", "instructions"])

@@ -1,6 +1,6 @@
 import pytest
 
-from apps.telemetry.policies import NodeFrame, Overview, Rates, overview_of, point_of, rates_between
+from apps.telemetry.policies import NodeFrame, Overview, Rates, overview_of, point_of, rates_between, with_tails
 from workers.contracts.telemetry import GatewayReport, NodeTelemetry, ReplicaReport
 
 pytestmark = pytest.mark.unit
@@ -90,3 +90,17 @@ def test_engines_are_counted_and_their_kv_use_averaged_where_known():
 
 def test_a_point_without_a_gateway_is_unknown():
     assert point_of(frame(5.0)).running_requests is None
+
+
+def test_the_end_of_a_log_stays_until_another_is_told():
+    def telemetry(*tail):
+        report = ReplicaReport(replica_id="r1", state="ready", log_tail=list(tail))
+        return NodeTelemetry(
+            node_id="n1", boot_id="b", sequence=1, sampled_at=0, desired_generation=0, snapshot_generation=0,
+            replicas=[report],
+        )  # fmt: skip
+
+    before = NodeFrame(received_at=0, telemetry=telemetry("loaded"))
+    assert with_tails(telemetry(), before).replicas[0].log_tail == ["loaded"]
+    assert with_tails(telemetry("served"), before).replicas[0].log_tail == ["served"]
+    assert with_tails(telemetry(), None).replicas[0].log_tail == []

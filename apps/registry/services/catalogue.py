@@ -16,6 +16,8 @@ from apps.registry.policies.weights import total_of_index
 from apps.registry.selectors import registered
 from workers.contracts.engine_args import problem_of_engine_args
 
+_OBJECT_STORES = frozenset({"s3", "gs", "az", "abfs", "r2", "oci"})
+
 
 @transaction.atomic
 def create_model(*, actor: Actor, name: str, task: str, now: datetime) -> Model:
@@ -53,6 +55,7 @@ def draft_version(
 
     `facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum.
     """
+    _check_source(source)
     version = ModelVersion(
         model=model,
         label=label,
@@ -67,6 +70,13 @@ def draft_version(
     )
     _check_shape(version)
     return version
+
+
+def _check_source(source: str) -> None:
+    """An object store would fail on the node, minutes later (docs/adr/0054)."""
+    if source.partition("://")[0] in _OBJECT_STORES and "://" in source:
+        text = "agents read no object store; give a repository, or the path under which nodes have it mounted"
+        raise InvalidInputError(text, fields={"source": text})
 
 
 def checked_engine_args(engine: str, engine_args: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,24 @@
+from apps.registry.services.catalogue import (
+    change_engine,
+    checked_engine_args,
+    create_model,
+    create_version,
+    delete_model,
+    delete_version,
+    describe_version,
+    draft_version,
+)
+from apps.registry.services.hub import Facts, fetch_facts
+
+__all__ = [
+    "Facts",
+    "change_engine",
+    "checked_engine_args",
+    "create_model",
+    "create_version",
+    "delete_model",
+    "delete_version",
+    "describe_version",
+    "draft_version",
+    "fetch_facts",
+]

@@ -1,0 +1,69 @@
+"""Lists come in pages that miss nobody and repeat nobody, and show times as their reader has them."""
+
+import re
+
+import pytest
+
+from apps.tenants.models import Membership, Tenant, User
+from tests.factories.domain import NOW, make_version
+
+pytestmark = pytest.mark.integration
+
+COUNT = 60
+
+
+def names_on(page, pattern):
+    return re.findall(pattern, page.content.decode())
+
+
+def walk(client, path, pattern):
+    """What the pattern finds on each page, following the links to the next."""
+    found = []
+    while path:
+        page = client.get(path)
+        found.append(names_on(page, pattern))
+        following = re.search(r'href="(\?[^"]*)">\s*(?:Next|Older)', page.content.decode())
+        path = path.split("?")[0] + following[1].replace("&amp;", "&") if following else None
+    return found
+
+
+def test_tenants_come_by_name_each_once(yard, open_as):
+    Tenant.objects.bulk_create(Tenant(name=f"many-{number:03d}", created_at=NOW) for number in range(COUNT))
+    pages = walk(open_as("operator"), "/tenants/?q=many", r">(many-\d+)</a>")
+    assert [len(page) for page in pages] == [50, 10]
+    assert [name for page in pages for name in page] == [f"many-{number:03d}" for number in range(COUNT)]
+
+
+def test_members_come_newest_first_each_once(yard, open_as):
+    people = [User(username=f"many{number:03d}", date_joined=NOW) for number in range(COUNT)]
+    User.objects.bulk_create(people)
+    Membership.objects.bulk_create(
+        Membership(tenant=yard.people.tenant, user=person, role="viewer", created_at=NOW) for person in people
+    )
+    pages = walk(open_as("owner"), f"/tenants/{yard.people.tenant.pk}/members/?q=many", r"Role of (many\d+)")
+    assert [len(page) for page in pages] == [50, 10]
+    assert len({name for page in pages for name in page}) == COUNT
+
+
+def test_models_and_routes_are_searched_by_a_part_of_their_name(yard, open_as):
+    make_version("v9")
+    operator = open_as("operator")
+    assert "No such model" in operator.get("/models/?q=zzz").content.decode()
+    assert "No such route" in operator.get("/routes/?q=zzz").content.decode()
+    assert "demo-chat" in operator.get("/routes/?q=mo-ch").content.decode()
+
+
+@pytest.mark.parametrize("path", ["/tenants/?after=x", "/models/?after=x", "/routes/?after=x", "/users/?before=x"])
+def test_a_page_that_is_none_is_refused_in_words(path, open_as):
+    assert open_as("platform_admin").get(path).status_code == 400
+
+
+def test_times_are_the_readers_own(yard, open_as):
+    owner = open_as("owner")
+    path = f"/tenants/{yard.people.tenant.pk}/members/"
+    assert " UTC</time>" in owner.get(path).content.decode()
+    owner.cookies["tokenyard_zone"] = "Asia/Kolkata"
+    shown = owner.get(path).content.decode()
+    assert " IST</time>" in shown
+    assert " UTC</time>" not in shown
+    assert "<option selected>Asia/Kolkata</option>" in owner.get("/usage/").content.decode()

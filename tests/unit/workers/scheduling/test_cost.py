@@ -1,0 +1,99 @@
+"""What a request is said to cost, and what follows from it."""
+
+import pytest
+
+from tests.unit.workers.scheduling.bench import KNOWN, Bench
+from workers.scheduling.planning.price import BidPrices
+from workers.scheduling.prefix.pins import Pins
+
+
+def ask(bench, **more):
+    return bench.arrive(ttft_slo_s=10.0, tpot_slo_s=1.0, **more)
+
+
+def decisions_by_id(bench):
+    return {decision.request_id: decision for decision in bench.scheduler.take_decisions()}
+
+
+def test_what_decodes_beside_a_prompt_is_no_cost_of_the_prompt():
+    costs = []
+    for companions in (0, 40):
+        bench = Bench()
+        bench.endpoint()
+        for _ in range(companions):
+            bench.first_token(ask(bench, prompt_tokens=3000))
+            bench.now += 1.0
+        number = ask(bench, prompt_tokens=2000)
+        costs.append(decisions_by_id(bench)[number].cost_s)
+    alone, crowded = costs
+    assert crowded == pytest.approx(alone, rel=0.05)
+
+
+def test_blocks_in_use_by_others_cost_nothing_and_so_raise_the_density():
+    bench = Bench()
+    bench.endpoint()
+    blocks = tuple(range(50))
+    shared = {"prompt_tokens": 6500, "prefix_blocks": blocks, "block_tokens": 128, "predicted_output_tokens": 500.0}
+    first = ask(bench, **shared)
+    bench.first_token(first)
+    beside = ask(bench, **shared)
+    bench.finish(beside, 0)  # 0 is unknown: nothing is learned of lengths
+    bench.finish(first, 0)
+    after = ask(bench, **shared)
+    costs = decisions_by_id(bench)
+    assert costs[beside].cost_s < costs[after].cost_s < costs[first].cost_s
+
+
+def test_the_last_to_leave_lets_go_of_the_blocks():
+    pins = Pins()
+    pins.add((1, 2, 3))
+    pins.add((1, 2))
+    pins.remove((1, 2, 3))
+    assert len(pins) == 2
+    pins.remove((1, 2))
+    assert len(pins) == 0
+
+
+def test_there_is_no_price_while_neither_steps_nor_cache_are_scarce():
+    prices = BidPrices(0.8, is_fair=False)
+    for number in range(10):
+        prices.arrived("t", 1.0, density=1.0, cost_s=2.8, kv_s=1.4, now=number / 10)
+    prices.update(capacity=1.0, now=1.0)
+    assert prices.load == pytest.approx(0.7)
+    assert prices.price == 0.0
+
+    for number in range(3):
+        prices.arrived("t", 1.0, density=1.0, cost_s=2.8, kv_s=1.4, now=1.0 + number / 10)
+    prices.update(capacity=1.0, now=1.5)
+    assert prices.price == 1.0
+
+
+def test_what_would_come_too_late_makes_way_for_what_would_not():
+    bench = Bench()
+    bench.endpoint(spec=KNOWN)
+    step_s = KNOWN.cost.step_s(KNOWN.max_batched_tokens, 1, 0.0, 0.0)
+    for _ in range(int(20 / step_s)):  # load above 1, by what came in the window
+        bench.arrive(tenant="crowd", prompt_tokens=2048, ttft_slo_s=1000.0, rank=2)
+    bench.after(0.3, step=0.02)
+    busy_until = bench.scheduler._endpoints["e1"].prefill_until
+    tight = bench.arrive(prompt_tokens=2048, ttft_slo_s=busy_until - bench.now + 0.9 * step_s)
+    roomy = bench.arrive(prompt_tokens=2048, ttft_slo_s=100 * step_s)
+    bench.after(busy_until - 0.4 * step_s - bench.now)
+    assert tight not in bench.sent
+    assert roomy in bench.sent
+
+
+def test_many_flows_of_a_modest_load_are_not_parked():
+    """64 clients of one endpoint, each with a flow of its own, as the gateway's fairness ids make them."""
+    bench = Bench()
+    bench.endpoint()
+    for moment in range(400):
+        number = bench.arrive(
+            tenant=f"t/{moment % 64}", tenant_weight=1 / 64, prompt_tokens=1200, predicted_output_tokens=150.0,
+            ttft_slo_s=2.0, tpot_slo_s=0.15,
+        )  # fmt: skip
+        bench.after(0.05, step=0.02)
+        bench.first_token(number)
+        bench.finish(number, 150)
+    waited_as = {decision.waited_as for decision in bench.scheduler.take_decisions()}
+    assert waited_as <= {"new", "kept"}

@@ -1,0 +1,49 @@
+"""What one request wants of one account, and whether that is there."""
+
+from msgspec import Struct
+
+from workers.contracts.limits import MONEY_KINDS, PICO_PER_NANO, LimitRule
+from workers.contracts.pricing import cost_pico_usd
+from workers.gateway.limits.account import Account
+from workers.gateway.limits.rulebook import Demand
+
+CONFIRM_S = 0.1  # twice as long as a gateway keeps news to itself
+
+
+class Claim(Struct, eq=False):
+    account: Account
+    amount: int
+
+
+class Shortfall(Struct, frozen=True, kw_only=True, eq=False):
+    """Why a request is refused. `is_unknown`: nobody could tell how much is left."""
+
+    claim: Claim
+    is_unknown: bool = False
+
+
+def is_used_up(claim: Claim, since: float) -> bool:
+    """Only somebody who was asked after the request came can say so.
+
+    Of what is promised to requests elsewhere it waits until every gateway has had the time to tell what ended before.
+    """
+    account, told = claim.account, claim.account.told
+    if told is None or account.told_at < since or told.state != "ready" or claim.amount <= account.remaining:
+        return False
+    return claim.amount > told.limit - told.used or account.told_at >= since + CONFIRM_S
+
+
+def amount_of(rule: LimitRule, demand: Demand) -> int:
+    """What to reserve. A bound that was only learned never keeps a request out of an account that is empty."""
+    if rule.kind in {"requests_per_minute", "concurrent_requests"}:
+        return 1
+    if rule.kind in MONEY_KINDS:
+        cost = cost_pico_usd(
+            demand.price, input_tokens=demand.input_tokens, cached_input_tokens=0, output_tokens=demand.output_tokens
+        )
+        amount = -(-cost // PICO_PER_NANO)
+    else:
+        amount = demand.input_tokens + demand.output_tokens
+    if demand.is_output_known:
+        return amount
+    return min(amount, rule.amount if rule.burst is None else rule.burst)
