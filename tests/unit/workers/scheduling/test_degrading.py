@@ -115,3 +115,14 @@ def test_an_answer_that_has_begun_is_never_continued_by_another_version():
     bench.after(6.0, step=1.0)
     assert bench.sent[number] == "large"
     assert bench.rejects[number].code == "no_endpoint"
+
+
+def test_a_queue_that_is_full_sends_to_an_alternative_before_it_refuses():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    bench.endpoint("e2", version="v2")
+    bench.arrive()
+    bench.arrive(max_queued_of_tenant=1)
+    number = bench.arrive(max_queued_of_tenant=1, alternatives=("v2",))
+    assert bench.sent[number] == "e2"
+    assert not bench.rejects
