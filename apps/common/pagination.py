@@ -1,4 +1,11 @@
+from typing import Any
+
 from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+from apps.common.errors import InvalidInputError
+
+_DIGITS = 9
 
 
 class NewestFirst(CursorPagination):
@@ -8,6 +15,20 @@ class NewestFirst(CursorPagination):
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 500
+
+    def get_page_size(self, request: Request) -> int | None:
+        """What is no number is refused, as a misspelt filter is."""
+        text = request.query_params.get(self.page_size_query_param)
+        if text is not None and not (text.isascii() and text.isdigit() and int(text[:_DIGITS]) > 0):
+            raise InvalidInputError("page_size is a number from 1", fields={"page_size": "is a number from 1"})
+        return super().get_page_size(request)
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        parameters = super().get_schema_operation_parameters(view)
+        for each in parameters:
+            if each["name"] == self.page_size_query_param:
+                each["schema"]["minimum"] = 1
+        return parameters
 
 
 class NewestRecordsFirst(NewestFirst):

@@ -37,8 +37,8 @@ def _enqueue_soon(task_name: str) -> None:
     try:
         is_first = blocking_client().set(f"tokenyard.soon:{task_name}", 1, nx=True, px=SOON_MS)
         if is_first:
-            options = {"queue": CONTROLLER, "countdown": SOON_MS / 1000, "retry": False, "expires": EXPIRES_S}
-            current_app.send_task(task_name, **options)
+            wait_s = SOON_MS / 1000
+            current_app.send_task(task_name, queue=CONTROLLER, countdown=wait_s, retry=False, expires=EXPIRES_S)
     except (RedisError, OperationalError, OSError) as error:
         log.warning("could not wake a loop", extra={"task": task_name, "error": str(error)})
 

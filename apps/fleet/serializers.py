@@ -1,11 +1,13 @@
 from typing import Any
 from urllib.parse import urlsplit
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.fleet.models import Accelerator, JoinToken, Node
 
 
+@extend_schema_field({"type": "string", "pattern": r"^(https?://[A-Za-z0-9][A-Za-z0-9.-]{0,60}(:[1-9]\d{0,3})?)?$"})
 class GatewayURLField(serializers.CharField):
     """DRF's own field takes no host without a dot, which is how machines are called in their own network."""
 

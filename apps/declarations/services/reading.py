@@ -32,7 +32,8 @@ def read_documents(documents: Sequence[Any], by: By) -> list[Asked]:
     """In the order in which they are applied. Raises InvalidInputError with a field for each problem."""
     if len(documents) > MOST_DOCUMENTS:
         raise InvalidInputError(f"at most {MOST_DOCUMENTS} documents at once")
-    asked, problems = [], {}
+    asked: list[Asked] = []
+    problems: dict[str, str] = {}
     for index, document in enumerate(documents):
         try:
             asked.append(_read(index, document, by))

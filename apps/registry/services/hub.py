@@ -117,7 +117,8 @@ def _weights(hub: _Hub, about: dict[str, Any]) -> int | None:
     if "model.safetensors.index.json" in files:
         return total_of_index(hub.weight_index())
     sizes = [size for name, size in files.items() if name.endswith(".safetensors")]
-    return sum(sizes) if sizes and all(isinstance(size, int) for size in sizes) else None
+    known = [size for size in sizes if isinstance(size, int)]
+    return sum(known) if sizes and len(known) == len(sizes) else None
 
 
 def _licence_of(about: dict[str, Any]) -> str:

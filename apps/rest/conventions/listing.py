@@ -38,7 +38,9 @@ def filters_of(serializer: type[BaseSerializer[Any]]) -> dict[str, Filter]:
     if not issubclass(serializer, ModelSerializer):
         return {}
     model = serializer.Meta.model
-    found = (each for name, field in serializer().fields.items() for each in _filters(model, name, field.source))
+    found = (
+        each for name, field in serializer().fields.items() for each in _filters(model, name, field.source or name)
+    )
     return {each.name: each for each in found}
 
 

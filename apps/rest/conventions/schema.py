@@ -8,7 +8,6 @@ from drf_spectacular.utils import OpenApiParameter
 
 from apps.rest.conventions.listing import LONGEST_TEXT, Filter, filters_of
 from apps.rest.conventions.views import WRITE_METHODS, ConventionalView
-from apps.rest.policies.idempotency import LONGEST_KEY
 
 _HEX = "[0-9a-fA-F]"
 _UUID = rf"{_HEX}{{8}}(-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
@@ -30,27 +29,19 @@ _HINTS = {
 }
 
 
-class ConventionalSchema(AutoSchema):  # type: ignore[no-untyped-call]
+class ConventionalSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         given = list(super().get_override_parameters())
         if not isinstance(self.view, ConventionalView):
             return given
-        return given + (self._of_writes() if self.method in WRITE_METHODS else self._of_reads())
+        return given + (_OF_WRITES if self.method in WRITE_METHODS else self._of_reads(self.view))
 
-    def _of_writes(self) -> list[OpenApiParameter]:
-        key = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY}
-        return [
-            _query("dry_run", {"type": "boolean"}, "Checks everything, says what would change, changes nothing."),
-            _header("Idempotency-Key", key, "The same request with the same key is answered once, for 24 h."),
-        ]
-
-    def _of_reads(self) -> list[OpenApiParameter]:
+    def _of_reads(self, view: ConventionalView) -> list[OpenApiParameter]:
         found = [_header("If-None-Match", {"type": "string"}, "304 when it still has this ETag.")]
-        if self.view.has_own_filters or not self._is_list_view():
+        if view.has_own_filters or not self._is_list_view():
             return found
-        serializer = self.get_response_serializers()
-        shown = getattr(serializer, "child", serializer)
-        return found + [_of_filter(each) for each in filters_of(type(shown)).values()]
+        shown: Any = self.get_response_serializers()
+        return found + [_of_filter(each) for each in filters_of(type(getattr(shown, "child", shown))).values()]
 
 
 def _of_filter(asked: Filter) -> OpenApiParameter:
@@ -71,3 +62,7 @@ def _query(name: str, schema: dict[str, Any], description: str) -> OpenApiParame
 
 def _header(name: str, schema: dict[str, Any], description: str) -> OpenApiParameter:
     return OpenApiParameter(name, schema, OpenApiParameter.HEADER, description=description)
+
+
+# If-Match and Idempotency-Key stand in the description: a value made up for them would be refused, and rightly.
+_OF_WRITES = [_query("dry_run", {"type": "boolean"}, "Checks everything, says what would change, changes nothing.")]

@@ -46,7 +46,7 @@ class ConventionalView(APIView):
         try:
             _refuse_nul(request)
             self.initial(request, *args, **kwargs)
-            response = self._answer(request, partial(self._handler(request), request, *args, **kwargs))
+            response = self._answer_by_convention(request, partial(self._handler(request), request, *args, **kwargs))
         except Exception as error:  # noqa: BLE001 - DRF's: each is rendered, or raised again
             response = self.handle_exception(error)
         self.response = self.finalize_response(request, response, *args, **kwargs)
@@ -79,12 +79,12 @@ class ConventionalView(APIView):
         handler: Callable[..., Any] = getattr(self, name, self.http_method_not_allowed)
         return handler if known else self.http_method_not_allowed
 
-    def _answer(self, request: Request, handler: Callable[[], Any]) -> Any:
+    def _answer_by_convention(self, request: Request, handler: Callable[[], Any]) -> Any:
         if request.method in WRITE_METHODS and hasattr(self, request.method.lower()):
             writes = Writes(
                 request,
                 asker=asker_of(request),
-                current=self._shown,
+                current=self.shown_now,
                 now=timezone.now(),
                 describes_itself=self.describes_itself,
             )
@@ -96,7 +96,7 @@ class ConventionalView(APIView):
             return Response(status=304, headers={"ETag": response["ETag"]})
         return response
 
-    def _shown(self) -> Response | None:
+    def shown_now(self) -> Response | None:
         """What GET shows here now, if it is a thing and the asker may see it."""
         if not hasattr(self, "get") or not self.may_look():
             return None

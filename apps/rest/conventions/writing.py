@@ -23,7 +23,7 @@ Handler = Callable[[], Response]
 REPLACES = frozenset({"PUT", "PATCH", "DELETE"})
 DRY_RUN = "dry_run"
 _KEPT_HEADERS = ("ETag", "Location")
-_WORDS = {"1": True, "true": True, "0": False, "false": False, "": False}
+_WORDS = {"1": True, "true": True, "0": False, "false": False}
 
 
 class ChangedMeanwhileError(DomainError):
@@ -115,7 +115,7 @@ class Writes:
 
 
 def wants_dry_run(request: Request) -> bool:
-    text = request.query_params.get(DRY_RUN, "").lower()
+    text = request.query_params.get(DRY_RUN, "0").lower()
     if text not in _WORDS:
         raise InvalidInputError("dry_run is 1 or 0", fields={DRY_RUN: "is 1 or 0"})
     return _WORDS[text]

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -59,7 +60,8 @@ def meter_accelerators(*, now: datetime) -> None:
         cursor.execute(_LOCK)
     lines = list_price_lines()
     clocks = {clock.accelerator_id: clock.counted_until for clock in AcceleratorClock.objects.all()}
-    added, marks = [], []
+    added: list[tuple[Any, ...]] = []
+    marks = []
     for accelerator in Accelerator.objects.select_related("node").defer("node__inventory", "node__labels"):
         rows, mark = _metered(accelerator, lines, clocks.get(accelerator.pk, now), now)
         added += rows
@@ -73,12 +75,13 @@ def meter_accelerators(*, now: datetime) -> None:
 
 def _metered(
     accelerator: Accelerator, lines: list[PriceLine], before: datetime, now: datetime
-) -> tuple[list[tuple[object, ...]], AcceleratorClock]:
+) -> tuple[list[tuple[Any, ...]], AcceleratorClock]:
     """What is added for it, and up to where it has been counted then."""
     line = line_for(lines, name=accelerator.name, node_id=accelerator.node_id, at=now)
     until = paid_until(line, last_seen_at=accelerator.node.last_seen_at, now=now)
     times = _times(max(before, now - MAX_CATCH_UP), until)
-    rows = [(slot, accelerator.pk, accelerator.node_id, accelerator.name, spent) for slot, spent in times.items()]
+    named = (accelerator.pk, accelerator.node_id, accelerator.name)
+    rows: list[tuple[Any, ...]] = [(slot, *named, spent) for slot, spent in times.items()]
     mark = counted_until(until, before=before, now=now)
     return rows, AcceleratorClock(accelerator_id=accelerator.pk, counted_until=mark)
 

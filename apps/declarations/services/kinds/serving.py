@@ -126,7 +126,8 @@ class Deployments(Kind[Deployment]):
         return Deployment.objects.select_related("version__model").filter(name=spec["name"]).first()
 
     def shown(self, row: Deployment, by: By) -> Spec:  # noqa: ARG002 - likewise
-        return {name: getattr(row, name) for name in DeploymentSpec().fields} | {"version": str(row.version)}
+        fields = map(str, DeploymentSpec().fields)
+        return {name: getattr(row, name) for name in fields} | {"version": str(row.version)}
 
     def create(self, spec: Spec, by: By) -> None:
         version = version_named(spec["version"])

@@ -82,7 +82,7 @@ class Tenants(Kind[Tenant]):
 
     def shown(self, row: Tenant, by: By) -> Spec:  # noqa: ARG002 - likewise
         policy = find_policy(row.pk)
-        served = {"weight": policy.weight, "max_queued_requests": policy.max_queued_requests} if policy else {}
+        served: Spec = {"weight": policy.weight, "max_queued_requests": policy.max_queued_requests} if policy else {}
         if policy:
             served |= {"service_class": policy.service_class.name, "slo_profile": policy.slo_profile.name}
         return {"name": row.full_name} | served

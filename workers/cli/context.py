@@ -1,5 +1,6 @@
 """What every command is given: how to reach the control plane, asked for only when it is needed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cli.client import Client
-from cli.config import find_place
-from cli.errors import CLIError
-from cli.kinds import KINDS, find_kind
-from cli.output import name_of
+from workers.cli.client import Client
+from workers.cli.config import find_place
+from workers.cli.errors import CLIError
+from workers.cli.kinds import KINDS, find_kind
+from workers.cli.output import name_of
 
 _COMPLETION_TIMEOUT_S = 2.0
 _MOST_COMPLETIONS = 200
@@ -29,7 +30,9 @@ class Session:
         return Client(find_place(url=self.url, token=self.token, context=self.context), self.timeout_s)
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+def pass_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hands a command its session, before its own arguments."""
+    return click.make_pass_decorator(Session, ensure=True)(command)
 
 
 def complete_things(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -44,7 +47,9 @@ def complete_things(context: click.Context, parameter: click.Parameter, typed: s
 
 def _names(context: click.Context, kind_word: str) -> list[str]:
     root: dict[str, Any] = context.find_root().params
-    session = Session(root.get("url") or "", root.get("token") or "", root.get("context") or "", _COMPLETION_TIMEOUT_S)
+    session = Session(
+        root.get("url") or "", root.get("token") or "", root.get("context_name") or "", _COMPLETION_TIMEOUT_S
+    )
     try:
         kind = find_kind(kind_word)
         return [name_of(kind, row) for row in session.client.rows(kind.path, limit=_MOST_COMPLETIONS)]

@@ -4,15 +4,15 @@ import sys
 
 import click
 
-from cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
-from cli.commands.configuring import completion, config, login, logout
-from cli.commands.declaring import apply
-from cli.commands.describing import describe
-from cli.commands.getting import events, get
-from cli.commands.joining import join_token
-from cli.commands.watching import logs, top
-from cli.config import CONTEXT, TOKEN, URL
-from cli.context import Session
+from workers.cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
+from workers.cli.commands.configuring import completion, config, login, logout
+from workers.cli.commands.declaring import apply
+from workers.cli.commands.describing import describe
+from workers.cli.commands.getting import events, get
+from workers.cli.commands.joining import join_token
+from workers.cli.commands.watching import logs, top
+from workers.cli.config import CONTEXT, TOKEN, URL
+from workers.cli.context import Session
 
 _COMMANDS = (
     get, describe, apply, logs, top, scale, drain, events, cordon, uncordon, label, restart, delete, join_token, login,
@@ -25,7 +25,7 @@ _COMMANDS = (
 @click.option(
     "--token", metavar="TOKEN", help=f"A service token; or {TOKEN}, which other users of this machine do not see."
 )
-@click.option("--context", metavar="NAME", help=f"A control plane that was logged in to; or {CONTEXT}.")
+@click.option("--context", "context_name", metavar="NAME", help=f"A control plane that was logged in to; or {CONTEXT}.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -35,18 +35,13 @@ _COMMANDS = (
     help="Seconds for one answer.",
 )
 @click.pass_context
-def cli(command: click.Context, url: str | None, token: str | None, **options: object) -> None:
+def cli(context: click.Context, url: str | None, token: str | None, context_name: str | None, timeout_s: float) -> None:
     """Tokenyard on a command line.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable, 7 invalid,
     8 timed out.
     """
-    command.obj = Session(
-        url=url or "",
-        token=token or "",
-        context=str(options["context"] or ""),
-        timeout_s=float(str(options["timeout_s"])),
-    )
+    context.obj = Session(url=url or "", token=token or "", context=context_name or "", timeout_s=timeout_s)
 
 
 for each in _COMMANDS:
