@@ -18,7 +18,7 @@ from tests.support.raw_http import call, exchange
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 TRIES = 3
-CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 _CHOICE = re.compile(rb'"choices":\[\{"index":(\d+)')
 _CALL = re.compile(rb'"(call_id|tool_call_id)":"[^"]*"')
 
@@ -100,7 +100,7 @@ async def test_completions_that_are_refused(vllm_port, gateway, name):
 @pytest.mark.parametrize(("name", "stream"), streamed_and_some_whole(others.RESPONSES))
 async def test_responses(vllm_port, gateway, name, stream):
     body = others.response_body(others.RESPONSES[name], stream=stream)
-    await assert_the_same(vllm_port, gateway, "/v1/responses", body, status=200)
+    await assert_the_same(vllm_port, gateway, RESPONSES, body, status=200)
 
 
 @pytest.mark.parametrize(("name", "stream"), streamed_and_some_whole(others.MESSAGES))
@@ -112,7 +112,7 @@ async def test_messages(vllm_port, gateway, name, stream):
 @pytest.mark.parametrize("stream", [False, True])
 async def test_responses_and_messages_that_are_refused(vllm_port, gateway, stream):
     for fields in others.REFUSED_RESPONSES.values():
-        await assert_the_same(vllm_port, gateway, "/v1/responses", others.response_body(fields, stream=stream))
+        await assert_the_same(vllm_port, gateway, RESPONSES, others.response_body(fields, stream=stream))
     for fields in others.REFUSED_MESSAGES.values():
         await assert_the_same(vllm_port, gateway, "/v1/messages", others.message_body(fields, stream=stream))
 
@@ -136,13 +136,19 @@ async def test_an_adapter_answers_by_its_own_name(vllm_port, tmp_path):
             assert without_varying(through.body) != without_varying(base.body)
 
 
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, "/v1/responses"])
-async def test_what_the_sdk_makes_of_an_unknown_model_and_of_no_json_is_the_same(vllm_port, gateway, path):
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        (CHAT, {"messages": [{"role": "user", "content": "x"}]}),
+        (COMPLETIONS, {"prompt": "x"}),
+        (RESPONSES, {"input": "x"}),
+    ],
+)
+async def test_what_the_sdk_makes_of_an_unknown_model_and_of_no_json_is_the_same(vllm_port, gateway, path, fields):
     for port, key in ((vllm_port, "none"), (gateway.port, KEYS["gold"])):
         async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{port}", api_key=key, max_retries=0) as client:
-            body = {"model": "nobody", "messages": [], "prompt": "x", "input": "x"}
             with pytest.raises(openai.NotFoundError):
-                await client.post(path, body=body, cast_to=object)
+                await client.post(path, body={"model": "nobody"} | fields, cast_to=object)
         for content in (b"{", b"[]", b"nonsense", b""):
             head = f"POST {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n"
             head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
