@@ -78,7 +78,7 @@ async def play_live(workload: Workload, time_scale: float, ports: range) -> floa
         for each in (*engine_ports, port):
             await _listening(each)
         await asyncio.sleep(1.0)  # the gateway has read every engine's metrics by then
-        player = Player(port, MODEL, engine_ports, time_scale)
+        player = Player(port, MODEL, engine_ports, time_scale, unit_tokens=workload.limits.unit_tokens)
         return await player.play(workload.jobs)
 
 

@@ -1,6 +1,7 @@
 """Plays a workload's jobs as clients of a gateway, and writes down in each what its client saw."""
 
 import asyncio
+from hashlib import shake_128
 
 import msgspec
 
@@ -25,11 +26,12 @@ class _Ledgers(msgspec.Struct):
 class Player:
     """Times in jobs are modelled seconds, `time_scale` seconds of the wall each."""
 
-    def __init__(self, port: int, model: str, engine_ports: list[int], time_scale: float) -> None:
+    def __init__(self, port: int, model: str, engine_ports: list[int], time_scale: float, *, unit_tokens: int) -> None:
         self._port = port
         self._model = model
         self._engine_ports = engine_ports
         self._time_scale = time_scale
+        self._unit_tokens = unit_tokens
         self._began_at = 0.0
 
     async def play(self, jobs: list[Job]) -> float:
@@ -72,7 +74,7 @@ class Player:
         body = msgspec.json.encode(
             {
                 "model": self._model,
-                "prompt": prompt_of(job),
+                "prompt": prompt_of(job, self._unit_tokens),
                 "stream": True,
                 "temperature": 0,
                 "vllm_xargs": {"output_tokens": job.output_tokens},
@@ -102,9 +104,14 @@ class Player:
             job.generated = entry.completion_tokens
 
 
-def prompt_of(job: Job) -> str:
-    """As many words as it has tokens; those of a shared unit are the same in every prompt that has it."""
+def prompt_of(job: Job, unit_tokens: int) -> str:
+    """As many words as it has tokens, four bytes each; those of a shared unit are the same in every prompt with it."""
     words: list[str] = []
     for unit in job.units:
-        words += [f"u{unit}"] * job.block_tokens
+        words += words_of_unit(unit, unit_tokens)
     return " ".join(words + [f"j{job.number}"] * (job.prompt_tokens - len(words)))
+
+
+def words_of_unit(unit: int, count: int) -> list[str]:
+    letters = shake_128(str(unit).encode()).hexdigest(2 * count)
+    return [letters[3 * index : 3 * index + 3] for index in range(count)]

@@ -1,1 +1,1 @@
-"""What runs on a node: the data plane. Nothing here imports Django or the control plane."""
+"""What runs on a node, the data plane; and the command line. Nothing here imports Django or the control plane."""

@@ -27,8 +27,9 @@ class SessionsView(ActorView):
         description="Ends all but the one that asks, if it is a browser's.",
     )
     def delete(self, request: Request) -> Response:
-        this = selectors.find_session(request.session, request.user.pk) if request.auth is None else None
-        end_sessions_of(actor=self.actor, user=get_user(username=self.actor.name), but=this, now=self.now)
+        me = get_user(username=self.actor.name)
+        this = selectors.find_session(request.session, me.pk) if request.auth is None else None
+        end_sessions_of(actor=self.actor, user=me, but=this, now=self.now)
         return Response(status=204)
 
 

@@ -37,7 +37,11 @@ class RemedySerializer(serializers.Serializer[Any]):
 
 
 class MemorySerializer(serializers.Serializer[Any]):
-    """On each GPU, but for the whole model's weights and its cache per token."""
+    """On each GPU, but for the whole model's weights and its cache per token.
+
+    `estimated_bytes` is all but the cache as reckoned; `measured_bytes` what engines were seen to use of that, null
+    until one has served. The total has the measured where there is one.
+    """
 
     weights_total_bytes = serializers.IntegerField()
     kv_bytes_per_token = serializers.IntegerField()
@@ -45,6 +49,8 @@ class MemorySerializer(serializers.Serializer[Any]):
     kv_bytes = serializers.IntegerField()
     activation_bytes = serializers.IntegerField()
     runtime_bytes = serializers.IntegerField()
+    estimated_bytes = serializers.IntegerField()
+    measured_bytes = serializers.IntegerField(allow_null=True)
     total_bytes = serializers.IntegerField()
     kv_tokens = serializers.IntegerField()
 
@@ -64,7 +70,10 @@ class SpeedSerializer(serializers.Serializer[Any]):
 
 
 class PreviewSerializer(serializers.Serializer[Any]):
-    """`memory` is null where the version's config.json is not known."""
+    """`memory` is null where the version's config.json is not known.
+
+    `kv_tokens_in_place` is what the first replica's cache would hold where it would be.
+    """
 
     assignments = AssignmentSerializer(many=True)
     unplaced_count = serializers.IntegerField()
@@ -72,6 +81,7 @@ class PreviewSerializer(serializers.Serializer[Any]):
     refusals = RefusalSerializer(many=True)
     remedies = RemedySerializer(many=True)
     memory = MemorySerializer(allow_null=True, source="need.memory", default=None)
+    kv_tokens_in_place = serializers.IntegerField(allow_null=True)
     speeds = SpeedSerializer(many=True)
 
 

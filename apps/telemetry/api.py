@@ -43,13 +43,13 @@ class PromptChoiceView(ActorView):
     @extend_schema(responses=PromptChoiceSerializer)
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
         tenant = get_tenant(actor=self.actor, tenant_id=tenant_id)
-        return self._shown(tenant)
+        return self._choice_of(tenant)
 
     @extend_schema(request=KeepPromptsSerializer, responses=PromptChoiceSerializer)
     def put(self, request: Request, tenant_id: UUID) -> Response:
         tenant = self._managed(tenant_id)
         keep_prompts(actor=self.actor, tenant=tenant, now=self.now, **parsed(KeepPromptsSerializer, request.data))
-        return self._shown(tenant)
+        return self._choice_of(tenant)
 
     @extend_schema(responses={204: None}, description="Nothing is kept any more, and what was is deleted.")
     def delete(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
@@ -61,7 +61,7 @@ class PromptChoiceView(ActorView):
         self.require(may(self.actor, Permission.MANAGE_PROMPTS, tenant.pk))
         return tenant
 
-    def _shown(self, tenant: Tenant) -> Response:
+    def _choice_of(self, tenant: Tenant) -> Response:
         choice = find_choice(tenant.pk)
         kept = {"is_kept": choice is not None, "days": None, "since": None}
         return Response(PromptChoiceSerializer(kept if choice is None else kept | _fields_of(choice)).data)

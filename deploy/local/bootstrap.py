@@ -66,7 +66,7 @@ def install(name: str, lock: Path) -> None:
 def link_command() -> None:
     """`.venv/bin/tokenyard`, from any directory."""
     command = VENV / "bin" / "tokenyard"
-    text = f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{INTERPRETER}" -m cli "$@"\n'
+    text = f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{INTERPRETER}" -m workers.cli "$@"\n'
     if not command.exists() or command.read_text() != text:
         command.write_text(text)
         command.chmod(0o755)

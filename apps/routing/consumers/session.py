@@ -79,7 +79,10 @@ class LinkState:
 
     def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:
         stored = [
-            (r.replica_id, r.state, r.detail, r.spec_hash, r.restarts, r.has_given_up, r.memory_bytes)
+            (
+                *(r.replica_id, r.state, r.detail, r.spec_hash, r.restarts, r.has_given_up),
+                *(r.memory_bytes, r.kv_capacity_tokens),
+            )
             for r in telemetry.replicas
         ]
         is_new, self._replicas = stored != self._replicas, stored

@@ -10,9 +10,9 @@ from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment
 from apps.fleet.models import Node
 from apps.tenants.services import create_service_token
-from cli.main import cli
 from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
 from tests.support.controlplane import running_web
+from workers.cli.main import cli
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

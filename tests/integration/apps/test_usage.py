@@ -15,7 +15,7 @@ from django.db import connection
 from apps.common.actors import SYSTEM
 from apps.tenants.services import create_key
 from apps.usage.models import QuarantinedRecord, UsageRecord, UsageSlot
-from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
+from apps.usage.selectors.reports import rank_usage, report_usage, scope_for, sum_usage
 from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.prices import set_price
@@ -222,6 +222,18 @@ def test_the_sum_of_the_rollup_is_the_sum_of_the_records(people):
     assert totals == odd_start
     assert totals.cost_usd == Decimal(sum(record.cost_pico_usd for record in records)) / 10**12
     assert totals.unsuccessful_count == sum(record.outcome != "completed" for record in records)
+
+
+@pytest.mark.parametrize("minutes", [0, 7], ids=["whole days", "a range that cuts a slot"])
+def test_the_greatest_are_those_of_the_whole_report(people, minutes):
+    scatter(people)
+    start = START - timedelta(days=1)
+    scope = scope_for(actor=SYSTEM, start=start.replace(hour=0, minute=minutes), end=END + timedelta(days=2))
+    for group in ("tenant", "user", "model", "key", "end_user", "workflow"):
+        rows = report_usage(scope=scope, group_by=[group], zone=ZoneInfo("UTC"))
+        greatest = rank_usage(scope=scope, group=group, by="output_tokens", size=2)
+        assert [row.output_tokens for row in greatest] == sorted((row.output_tokens for row in rows), reverse=True)[:2]
+        assert all(row in rows for row in greatest)
 
 
 def test_a_range_within_an_hour_is_cut_to_the_second(people):

@@ -5,12 +5,12 @@ from typing import Any
 import click
 import yaml
 
-from cli.client import Client
-from cli.context import Session, complete_things, pass_session
-from cli.errors import CLIError
-from cli.finding import find_row, one_of
-from cli.kinds import Kind, find_kind, gib
-from cli.output import show_rows, text_of
+from workers.cli.client import Client
+from workers.cli.context import Session, complete_things, pass_session
+from workers.cli.errors import CLIError
+from workers.cli.finding import find_row, one_of
+from workers.cli.kinds import Kind, find_kind, gib
+from workers.cli.output import show_rows, text_of
 
 _EVENTS = 10
 _ACCELERATOR = (

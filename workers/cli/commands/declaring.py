@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from cli.context import Session, pass_session
-from cli.errors import INVALID, CLIError
-from cli.output import show_content, text_of
+from workers.cli.context import Session, pass_session
+from workers.cli.errors import INVALID, CLIError
+from workers.cli.output import show_content, text_of
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _YAML = {"Content-Type": "application/yaml"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import requests
 
-from cli.config import Place
-from cli.errors import NOT_ALLOWED, UNREACHABLE, CLIError, code_of
+from workers.cli.config import Place
+from workers.cli.errors import NOT_ALLOWED, UNREACHABLE, CLIError, code_of
 
 PAGE_SIZE = 200
 CONNECT_TIMEOUT_S = 5.0

@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from cli.client import Client
-from cli.context import Session, complete_things, pass_session
-from cli.errors import INVALID, CLIError
-from cli.finding import find_row, split_name
-from cli.kinds import Kind, find_kind
-from cli.output import FORMATS, show_content, show_rows
+from workers.cli.client import Client
+from workers.cli.context import Session, complete_things, pass_session
+from workers.cli.errors import INVALID, CLIError
+from workers.cli.finding import find_row, split_name
+from workers.cli.kinds import Kind, find_kind
+from workers.cli.output import FORMATS, show_content, show_rows
 
 _MOST_ROWS = 100_000
 

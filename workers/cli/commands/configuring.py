@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from cli.client import Client
-from cli.config import DEFAULT, Place, config_file, read_contexts, write_contexts
-from cli.context import Session, pass_session
-from cli.errors import INVALID, CLIError
+from workers.cli.client import Client
+from workers.cli.config import DEFAULT, Place, config_file, read_contexts, write_contexts
+from workers.cli.context import Session, pass_session
+from workers.cli.errors import INVALID, CLIError
 
 
 @click.command()

@@ -3,9 +3,9 @@
 from typing import Any
 from uuid import UUID
 
-from cli.client import Client
-from cli.errors import INVALID, NOT_FOUND, CLIError
-from cli.kinds import Kind, find_kind
+from workers.cli.client import Client
+from workers.cli.errors import INVALID, NOT_FOUND, CLIError
+from workers.cli.kinds import Kind, find_kind
 
 Row = dict[str, Any]
 _SHORTEST_PREFIX = 6

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from cli.errors import NOT_ALLOWED, CLIError
+from workers.cli.errors import NOT_ALLOWED, CLIError
 
 URL, TOKEN, CONTEXT, FILE = "TOKENYARD_URL", "TOKENYARD_TOKEN", "TOKENYARD_CONTEXT", "TOKENYARD_CONFIG"
 DEFAULT = "default"

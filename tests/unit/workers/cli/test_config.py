@@ -1,7 +1,7 @@
 import pytest
 
-from cli.config import Contexts, Place, find_place, read_contexts, write_contexts
-from cli.errors import CLIError
+from workers.cli.config import Contexts, Place, find_place, read_contexts, write_contexts
+from workers.cli.errors import CLIError
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import yaml
 
-from cli.kinds import UNKNOWN, Column, Kind
+from workers.cli.kinds import UNKNOWN, Column, Kind
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 _GAP = "  "

@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from cli.client import Client
-from cli.context import Session, complete_things, pass_session
-from cli.errors import INVALID, NOT_FOUND, CLIError
-from cli.finding import find_row, one_of
-from cli.kinds import UNKNOWN, Column, gib
-from cli.output import show_content, show_table
+from workers.cli.client import Client
+from workers.cli.context import Session, complete_things, pass_session
+from workers.cli.errors import INVALID, NOT_FOUND, CLIError
+from workers.cli.finding import find_row, one_of
+from workers.cli.kinds import UNKNOWN, Column, gib
+from workers.cli.output import show_content, show_table
 
 _POLL_S = 1.0
 _GIB = 1024**3

@@ -8,11 +8,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cli.client import Client
-from cli.config import find_place
-from cli.errors import CLIError
-from cli.kinds import KINDS, find_kind
-from cli.output import name_of
+from workers.cli.client import Client
+from workers.cli.config import find_place
+from workers.cli.errors import CLIError
+from workers.cli.kinds import KINDS, find_kind
+from workers.cli.output import name_of
 
 _COMPLETION_TIMEOUT_S = 2.0
 _MOST_COMPLETIONS = 200

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.errors import INVALID, CLIError
+from workers.cli.errors import INVALID, CLIError
 
 Row = Mapping[str, Any]
 Cell = Callable[[Row], Any]

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from cli.client import Client
-from cli.context import Session, complete_things, pass_session
-from cli.errors import INVALID, TIMED_OUT, CLIError
-from cli.finding import find_row, one_of
-from cli.kinds import Kind, find_kind
+from workers.cli.client import Client
+from workers.cli.context import Session, complete_things, pass_session
+from workers.cli.errors import INVALID, TIMED_OUT, CLIError
+from workers.cli.finding import find_row, one_of
+from workers.cli.kinds import Kind, find_kind
 
 _POLL_S = 1.0
 

@@ -1,10 +1,10 @@
 import pytest
 
-from cli.commands.watching import new_lines
-from cli.errors import CONFLICT, FAILED, INVALID, NOT_ALLOWED, NOT_FOUND, CLIError, code_of
-from cli.finding import one_of, split_name
-from cli.kinds import KINDS, find_kind
-from cli.output import show_rows, text_of
+from workers.cli.commands.watching import new_lines
+from workers.cli.errors import CONFLICT, FAILED, INVALID, NOT_ALLOWED, NOT_FOUND, CLIError, code_of
+from workers.cli.finding import one_of, split_name
+from workers.cli.kinds import KINDS, find_kind
+from workers.cli.output import show_rows, text_of
 
 pytestmark = pytest.mark.unit
 

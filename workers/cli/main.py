@@ -4,15 +4,15 @@ import sys
 
 import click
 
-from cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
-from cli.commands.configuring import completion, config, login, logout
-from cli.commands.declaring import apply
-from cli.commands.describing import describe
-from cli.commands.getting import events, get
-from cli.commands.joining import join_token
-from cli.commands.watching import logs, top
-from cli.config import CONTEXT, TOKEN, URL
-from cli.context import Session
+from workers.cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
+from workers.cli.commands.configuring import completion, config, login, logout
+from workers.cli.commands.declaring import apply
+from workers.cli.commands.describing import describe
+from workers.cli.commands.getting import events, get
+from workers.cli.commands.joining import join_token
+from workers.cli.commands.watching import logs, top
+from workers.cli.config import CONTEXT, TOKEN, URL
+from workers.cli.context import Session
 
 _COMMANDS = (
     get, describe, apply, logs, top, scale, drain, events, cordon, uncordon, label, restart, delete, join_token, login,

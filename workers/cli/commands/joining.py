@@ -2,8 +2,8 @@
 
 import click
 
-from cli.context import Session, pass_session
-from cli.errors import INVALID, CLIError
+from workers.cli.context import Session, pass_session
+from workers.cli.errors import INVALID, CLIError
 
 
 @click.command("join-token")
