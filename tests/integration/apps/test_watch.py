@@ -115,8 +115,9 @@ def test_a_replicas_state_is_news_of_its_deployment_too(web, token):
         watcher.wait_for("BOOKMARK")
         node = make_node()
         Replica.objects.create(
-            deployment=deployment, node=node, port=9000, state="ready", created_at=NOW, state_changed_at=NOW
-        )
+            deployment=deployment, revision=deployment.revisions.get(), node=node, port=9000, state="ready",
+            created_at=NOW, state_changed_at=NOW,
+        )  # fmt: skip
         assert watcher.wait_for("MODIFIED")["ready_count"] == 1
 
 
