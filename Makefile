@@ -37,7 +37,7 @@ reset: base ## stop everything and delete its data (YES=1 does not ask)
 	@$(PY) -m deploy.local reset $(if $(call is_set,$(YES)),--yes)
 
 test: dev compiled ## unit, integration, one real model, one browser journey
-	@$(PY) -m pytest tests/unit tests/integration $(wildcard tests/replay tests/model tests/e2e) --durations=10
+	@$(PY) -m deploy.tests
 
 test-engine: dev ## the gateway against real vLLM on the CPU (first time: a download of about 800 MB)
 	@$(PY) -m pytest tests/engine --durations=10
