@@ -47,10 +47,15 @@ def test_the_answer_says_each_step_and_each_engines_score_or_reason(yard):
     ]
 
 
-@pytest.mark.parametrize("request_id", ["unknown", "%00", "a/b", "x" * 500])
+@pytest.mark.parametrize("request_id", ["unknown", "a/b", "x" * 500])
 def test_what_is_not_remembered_is_not_found(yard, request_id):
     answer = ask(yard.people.operator, request_id)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+def test_an_id_that_no_text_can_be_is_refused(yard):
+    answer = ask(yard.people.operator, "%00")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_input")
 
 
 def test_a_request_id_with_slashes_is_found(yard):

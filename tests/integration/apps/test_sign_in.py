@@ -217,7 +217,7 @@ def test_a_device_is_enrolled_by_its_first_code_and_its_secret_is_sealed(people,
     sign_in(browser)
     shown = browser.get("/account/device/").content.decode()
     secret = re.search(r'id="device-secret">(\w+)<', shown)[1]
-    assert "is not the device" in browser.post("/account/device/", {"code": "000000"}).content.decode()
+    assert "Is not the device" in browser.post("/account/device/", {"code": "000000"}).content.decode()
     done = browser.post("/account/device/", {"code": pyotp.TOTP(secret).at(START)}).content.decode()
     assert len(re.findall(r"\b(?:[0-9a-f]{5}-){3}[0-9a-f]{5}\b", done)) == 10
     assert secret not in SecondFactor.objects.get(user=people.owner).sealed_secret
@@ -368,7 +368,7 @@ def test_asking_for_a_new_password_tells_nothing_of_who_there_is(people, letters
 
 def test_letters_to_one_account_are_few(people, clock):
     answers = [Client().post("/sign-in/reset/", {"name": "owner"}).content.decode() for _ in range(4)]
-    assert "too many attempts" in answers[-1]
+    assert "Too many attempts" in answers[-1]
 
 
 # -- secrets

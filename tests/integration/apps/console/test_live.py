@@ -35,7 +35,7 @@ def link_of(user=None, *, origin=settings.WEB_URL):
         cookie = f"{settings.SESSION_COOKIE_NAME}={browser.cookies[settings.SESSION_COOKIE_NAME].value}"
         headers.append((b"cookie", cookie.encode()))
     scope = {"type": "websocket", "path": "/ws/console/", "query_string": b"", "subprotocols": [], "headers": headers}
-    return ApplicationCommunicator(application_of(http=None), scope)
+    return ApplicationCommunicator(application_of(http=None, watch=None), scope)
 
 
 async def opened(link):
