@@ -1,5 +1,6 @@
 """Messages and Responses whose engine dies: another goes on, and the client reads one answer in the same words."""
 
+import asyncio
 import json
 import re
 
@@ -187,11 +188,16 @@ async def test_the_official_sdks_read_it_as_one_answer(tmp_path):
             anthropic.AsyncAnthropic(base_url=url, auth_token=KEYS["gold"], max_retries=0) as claude,
             openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEYS["gold"], max_retries=0) as gpt,
         ):
-            texts = set()
-            for _ in range(4):
+
+            async def ask_claude():
                 async with claude.messages.stream(**asked) as stream:
-                    texts.add((await stream.get_final_message()).content[0].text)
+                    return (await stream.get_final_message()).content[0].text
+
+            async def ask_gpt():
                 async with gpt.responses.stream(model="demo-chat", input="tell me", max_output_tokens=30) as events:
-                    texts.add((await events.get_final_response()).output_text)
+                    return (await events.get_final_response()).output_text
+
+            # At the same time, so that one of them is at the engine that breaks.
+            texts = {text for _ in range(4) for text in await asyncio.gather(ask_claude(), ask_gpt())}
         assert len(texts) == 1
         assert {record.attempts for record in gateway.records()} == {1, 2}

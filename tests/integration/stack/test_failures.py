@@ -174,6 +174,8 @@ def test_an_engine_that_is_killed_again_and_again_comes_back_and_is_no_more_than
     for _ in range(3):
         until(lambda: replica_id in engines(running), timeout_s=60)
         os.kill(engines(running)[replica_id].pid, signal.SIGKILL)
+    killed = engines(running).get(replica_id)
+    until(lambda: engines(running).get(replica_id) not in {None, killed}, timeout_s=120)
     until(lambda: replicas(running)[replica_id] == "ready", timeout_s=120)
     assert len(engines(running)) == 4
 
