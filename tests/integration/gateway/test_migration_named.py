@@ -200,4 +200,4 @@ async def test_the_official_sdks_read_it_as_one_answer(tmp_path):
             # At the same time, so that one of them is at the engine that breaks.
             texts = {text for _ in range(4) for text in await asyncio.gather(ask_claude(), ask_gpt())}
         assert len(texts) == 1
-        assert {record.attempts for record in gateway.records()} == {1, 2}
+        assert max(record.attempts for record in gateway.records()) > 1
