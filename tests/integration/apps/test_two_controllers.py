@@ -40,7 +40,7 @@ def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postg
             Deployment.objects.update(replica_count=4 + number % 3)
             for _ in range(4):
                 enqueue("placement.reconcile")
-            fences += list(LeaderLease.objects.values_list("fence", flat=True)[:1])
+            fences += list(LeaderLease.objects.filter(name="placement").values_list("fence", flat=True))
             time.sleep(0.1)
         Deployment.objects.update(replica_count=6)
         enqueue("placement.reconcile")
