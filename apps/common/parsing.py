@@ -1,5 +1,5 @@
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import msgspec
 from django.http import QueryDict
@@ -13,13 +13,13 @@ BIGGEST_BODY_BYTES = 16 * 2**20  # the weight index of a big mixture of experts 
 class TooBigError(APIException):
     status_code = 413
     default_code = "too_big"
-    default_detail = f"a body has at most {BIGGEST_BODY_BYTES} bytes"
 
 
-class StrictJSONParser(BaseParser):
-    """Refuses what Postgres or a gateway could not take: NaN, infinities, lone surrogates, NUL characters."""
+class StrictParser(BaseParser):
+    """Refuses what is too big, and NUL characters, which Postgres could not take. `decode` raises ParseError."""
 
-    media_type = "application/json"
+    what: ClassVar[str]
+    biggest_bytes: ClassVar[int]
 
     def parse(
         self,
@@ -27,19 +27,36 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,  # noqa: ARG002 - DRF's signature
         parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> Any:
-        body = stream.read(BIGGEST_BODY_BYTES + 1)
-        if len(body) > BIGGEST_BODY_BYTES:
-            raise TooBigError
+        body = stream.read(self.biggest_bytes + 1)
+        if len(body) > self.biggest_bytes:
+            raise TooBigError(f"{self.what} has at most {self.biggest_bytes} bytes")
+        content = self.decode(body)
+        _refuse_nul(content)
+        return content
+
+    @staticmethod
+    def decode(body: bytes) -> Any:
+        raise NotImplementedError
+
+
+class StrictJSONParser(StrictParser):
+    """Refuses also what a gateway could not take: NaN, infinities, lone surrogates."""
+
+    media_type = "application/json"
+    what = "a body"
+    biggest_bytes = BIGGEST_BODY_BYTES
+
+    @staticmethod
+    def decode(body: bytes) -> Any:
         try:
             content = msgspec.json.decode(body)
             msgspec.json.encode(content).decode()
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ParseError(f"not JSON: {error}") from error
-        refuse_nul(content)
         return content
 
 
-def refuse_nul(content: Any) -> None:
+def _refuse_nul(content: Any) -> None:
     if _has_nul(content):
         raise ParseError("a text holds a NUL character")
 
