@@ -114,6 +114,7 @@ class GatewayService:
         self.report = self._build_report()
         limits_link = AuthorityLink(self._limits, self._company.authority(self._config.valkey_url, self.boot_id))
         server = await self._listen(listening)
+        self._company.publish(self.report, None)
         now_listens()
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         recurring = self._start_recurring(limits_link)

@@ -142,6 +142,7 @@ class Parent:
 
     def _hear(self, child: Child, message: control.Message) -> None:
         if isinstance(message, control.Told):
+            self.report = self._build_report()
             if message.news is not None:
                 self._news.add(child.number, message.news)
         elif isinstance(message, control.AskLimits):
