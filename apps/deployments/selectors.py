@@ -76,10 +76,10 @@ def _name_of(replica: Replica) -> str:
     return f"{replica.deployment.name} on {where}"
 
 
-def measured_of(version: ModelVersion) -> dict[int, Measured]:
-    """What its engines used on each GPU, by how many GPUs they had."""
-    rows = version.measurements.all()
-    return {row.gpu_count: Measured(memory_bytes=row.memory_bytes, kv_tokens=row.kv_tokens) for row in rows}
+def measured_of(version: ModelVersion) -> list[Measured]:
+    """What its engines used on each GPU."""
+    names = ("gpu_count", "gpu_model", "memory_bytes", "kv_tokens")
+    return [Measured(**{name: getattr(row, name) for name in names}) for row in version.measurements.all()]
 
 
 def get_rollout(deployment: Deployment) -> Rollout:

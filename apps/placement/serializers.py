@@ -64,7 +64,11 @@ class SpeedFiguresSerializer(serializers.Serializer[Any]):
 
 
 class SpeedSerializer(serializers.Serializer[Any]):
+    """On one GPU model of this fleet. `measured_bytes` is what engines were seen to use there, but for the cache."""
+
     gpu_model = serializers.CharField()
+    total_bytes = serializers.IntegerField(source="need.memory.total_bytes")
+    measured_bytes = serializers.IntegerField(source="need.memory.measured_bytes", allow_null=True)
     alone = SpeedFiguresSerializer()
     busy = SpeedFiguresSerializer()
 
