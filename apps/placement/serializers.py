@@ -3,7 +3,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.deployments.models import MAX_REPLICAS
-from apps.deployments.serializers import StageSerializer
+from apps.deployments.serializers import RequirementsField, StageSerializer
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -13,7 +13,7 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
     version_id = serializers.UUIDField()
     replica_count = serializers.IntegerField(default=1, min_value=1, max_value=MAX_REPLICAS)
     max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)
-    requirements = serializers.DictField(required=False)
+    requirements = RequirementsField(required=False)
 
 
 class AssignmentSerializer(serializers.Serializer[Any]):
