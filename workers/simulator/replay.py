@@ -1,5 +1,6 @@
 """Replays jobs on a fleet of engine models through a scheduler."""
 
+import gc
 import heapq
 from collections.abc import Callable, Mapping
 from math import inf
@@ -7,7 +8,7 @@ from math import inf
 from msgspec import Struct
 
 from workers.scheduling.endpoint_spec import EndpointSpec
-from workers.scheduling.interface import Command, Core, Dispatch, Reject, Request
+from workers.scheduling.interface import Command, Core, Dispatch, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
 from workers.simulator.engine import Engine
 from workers.simulator.job import Job
@@ -51,6 +52,7 @@ class Replay:
         has_reports = getattr(core, "reads_reports", True)
         self._clock = ReportClock(config.report_every_s, config.report_age_s if has_reports else 0.0)
         self._reports_matter_at: Callable[[], float] = getattr(core, "reports_matter_at", _always)
+        self._note: Callable[[str, EngineReport], None] | None = getattr(core, "report_noted", None)
         self._jobs: dict[int, Job] = {}
         self._sessions = {session.number: session for session in workload.sessions}
         self._next_call: dict[int, int] = {}
@@ -67,6 +69,14 @@ class Replay:
         self._find_arrival()
 
     def run(self) -> None:
+        """What was there before is left out of the collections of garbage meanwhile: a trace is large."""
+        gc.freeze()
+        try:
+            self._run()
+        finally:
+            gc.unfreeze()
+
+    def _run(self) -> None:
         for name in self._engines:
             self._carry_out(self._introduce(name))
         while self._jobs or self._arrival_at < inf:
@@ -176,9 +186,9 @@ class Replay:
 
     def _tell(self, gauge: Gauge) -> None:
         """What of an engine was kept back."""
-        due_at, core = self._clock.due_at, self._core
-        if gauge.told_at < due_at and isinstance(core, Scheduler):
-            core.report_noted(gauge.engine.name, gauge.report(due_at))
+        due_at = self._clock.due_at
+        if gauge.told_at < due_at and self._note is not None:
+            self._note(gauge.engine.name, gauge.report(due_at))
 
     def _tick(self) -> None:
         self._tick_at = inf
