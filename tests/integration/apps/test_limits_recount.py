@@ -15,10 +15,9 @@ from apps.limits.selectors.use import list_use
 from apps.limits.services.events import fetch_events
 from apps.limits.services.limits import reset_limit, set_limit, set_limit_settings
 from apps.limits.services.recount import recount_limits
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, make_node, make_tenant
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.limits import EVENTS_KEY
 from workers.contracts.limits import LimitEvent as Told
 from workers.gateway.limits.account import Account

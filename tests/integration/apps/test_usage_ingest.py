@@ -11,11 +11,10 @@ from apps.common.errors import ConflictError
 from apps.usage.models import QuarantinedRecord, TaskOutcome, UsageByEndUser, UsageByModel, UsageRecord, UsageSlot
 from apps.usage.selectors.health import get_record_health
 from apps.usage.services import outcomes as outcome_services
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.quarantine import release_record
 from tests.factories.domain import NOW
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts import outcomes
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
