@@ -49,7 +49,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--processes",
         type=int,
-        default=int(os.environ.get("TOKENYARD_GATEWAY_PROCESSES") or "1"),
+        default=os.environ.get("TOKENYARD_GATEWAY_PROCESSES") or "1",
         help="that share the port and the deployments (default: $TOKENYARD_GATEWAY_PROCESSES or 1)",
     )
     # One of several, as its parent starts it: its number, and the descriptors that it inherits.
