@@ -80,7 +80,7 @@ class Pool:
     def arrive(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Where the ticket runs at once; None when it waits."""
         if not self.fleet.endpoints:
-            self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+            self._await_endpoints(ticket)
             return None
         self._appraise(ticket, now)
         if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
@@ -95,14 +95,21 @@ class Pool:
             self._batch.joined(ticket)
         return None
 
+    def _await_endpoints(self, ticket: Ticket) -> None:
+        """Nothing can be said of it but when it is too late."""
+        deadline_at = ticket.request.deadline_at
+        ticket.state = State.NEW
+        ticket.hopeless_at = inf if deadline_at is None else deadline_at
+        self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+
     def _is_calm(self) -> bool:
         """Then whoever comes while nobody waits needs no plan."""
         return self.fleet.load <= PRICED_LOAD and self._batch is None
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]
-        if self._unappraised.pop(ticket.number, None) is None:
-            self.plan.leave(ticket, State.GONE)
+        self._unappraised.pop(ticket.number, None)
+        self.plan.leave(ticket, State.GONE)
 
     def note_usable(self, now: float) -> bool:
         """Whether an endpoint may be sent anything; remembers when that was so last."""
