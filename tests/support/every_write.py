@@ -5,22 +5,24 @@ A text of the form `<name>` in a body stands for that part of an address.
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from uuid import UUID
 
 from django.utils import timezone
 
 from apps.common.actors import SYSTEM
-from apps.deployments.models import Replica
+from apps.deployments.models import Deployment, Replica
 from apps.deployments.services.deployments import Change, change_deployment, drain_replica
 from apps.fleet.services.joining import create_join_token
 from apps.identity.models import SecondFactor, SignInSession
 from apps.limits.models import Limit
 from apps.limits.services.limits import raise_limit
 from apps.registry.services import create_model
+from apps.routing.models import RouteTarget
+from apps.telemetry.services.prompts import keep_prompts
+from apps.tenants.models import APIKey, Tenant
 from apps.tenants.services import create_service_account
 from apps.tenants.services.tokens import create_service_token
-from apps.usage.models import Rerating
-from tests.factories.domain import NOW, PASSWORD, make_deployment, make_node, make_version
+from tests.factories.domain import NOW, make_deployment, make_node, make_version
+from workers.simulator.experiments import list_traces
 
 LATER = (timezone.now() + timedelta(days=1)).isoformat()
 POLICY = {"service_class": "first", "slo_profile": "quick"}
@@ -34,6 +36,7 @@ class Write:
     body: dict = field(default_factory=dict)
     parts: dict = field(default_factory=dict)
     prepare: object = None
+    by: str = "platform_admin"
 
 
 def parts_of(yard):
@@ -43,6 +46,7 @@ def parts_of(yard):
     own, _ = create_service_token(actor=SYSTEM, owner=chief, name="own", now=NOW)
     of_account, _ = create_service_token(actor=SYSTEM, owner=account.user, name="bot's", now=NOW)
     session = SignInSession.objects.create(user=chief, started_at=NOW, seen_at=NOW, address="", browser="")
+    SignInSession.objects.create(user=yard.people.viewer, started_at=NOW, seen_at=NOW, address="", browser="")
     SecondFactor.objects.create(user=yard.people.viewer, sealed_secret="", created_at=NOW, confirmed_at=NOW)
     token, text = create_join_token(actor=SYSTEM, now=timezone.now())
     idle = make_deployment(make_version("v9"), replica_count=0)
@@ -61,6 +65,8 @@ def parts_of(yard):
         "idle_id": idle.pk,
         "rolled_id": rolled.pk,
         "replica_id": Replica.objects.get(node=yard.node).pk,
+        "canary_id": RouteTarget.objects.exclude(version_id=yard.deployment.version_id).get().version_id,
+        "trace": list_traces()[0],
         "request_id": yard.raise_request.pk,
         "class_id": tenant.policy.service_class_id,
         "profile_id": tenant.policy.slo_profile_id,
@@ -76,9 +82,15 @@ def _raised(parts):
     raise_limit(actor=SYSTEM, limit=limit, amount=100, until=timezone.now() + timedelta(days=1), now=NOW)
 
 
-def _paused(parts):
-    from apps.deployments.models import Deployment  # noqa: PLC0415
+def _without_keys(parts):
+    APIKey.objects.filter(tenant_id=parts["tenant_id"]).update(revoked_at=NOW)
 
+
+def _kept(parts):
+    keep_prompts(actor=SYSTEM, tenant=Tenant.objects.get(pk=parts["tenant_id"]), days=7, now=NOW)
+
+
+def _paused(parts):
     Deployment.objects.filter(pk=parts["deployment_id"]).update(is_rollout_paused=True)
 
 
@@ -128,8 +140,8 @@ REST = {
     ("DELETE", f"{_A}join-tokens/<uuid:token_id>/"): Write(parts={"token_id": "join_token_id"}),
     ("POST", f"{_A}nodes/<uuid:node_id>/agent-token/"): Write(),
     ("POST", f"{_A}tenants/"): Write({"name": "another", **POLICY}),
-    ("DELETE", _T): Write({"name": "gold"}),
-    ("POST", f"{_T}children/"): Write({"name": "below"}),
+    ("DELETE", _T): Write({"name": "gold"}, prepare=_without_keys),
+    ("POST", f"{_T}children/"): Write({"name": "below"}, prepare=_without_keys),
     ("PUT", f"{_T}policy/"): Write({**POLICY, "weight": 2.0}),
     ("POST", f"{_A}service-classes/"): Write({"name": "last", "rank": 9}),
     ("POST", f"{_A}slo-profiles/"): Write({"name": "slow", "ttft_ms": 9000, "tpot_ms": 900}),
@@ -161,8 +173,8 @@ REST = {
     ("POST", f"{_A}discounts/"): Write({"tenant_id": "<tenant_id>", "discount_bp": 100}),
     ("POST", f"{_A}reratings/"): Write(_RERATING),
     ("POST", f"{_A}reratings/<uuid:rerating_id>/"): Write({"action": "cancel"}),
-    ("PUT", f"{_T}prompts/"): Write({"days": 7}),
-    ("DELETE", f"{_T}prompts/"): Write(),
+    ("PUT", f"{_T}prompts/"): Write({"days": 7}, by="owner"),
+    ("DELETE", f"{_T}prompts/"): Write(by="owner", prepare=_kept),
     ("POST", f"{_A}routes/"): Write({"public_name": "another", **_TARGETS}),
     ("PATCH", f"{_A}routes/<uuid:route_id>/"): Write(_TARGETS),
     ("DELETE", f"{_A}routes/<uuid:route_id>/"): Write(),
@@ -183,9 +195,10 @@ _FORM_PRICE = {
     "cached_input_usd": "1",
     "output_usd": "1",
     "request_usd": "0",
+    "batch_discount_percent": "0",
 }
 _EXPERIMENT = {
-    "trace": "w1", "policies": ["tokenyard"], "replicas": "1", "engine": "llama3-8b/a100/tp1", "load": "1",
+    "trace": "<trace>", "policies": ["tokenyard"], "replicas": "1", "engine": "llama3-8b/a100/tp1", "load": "1",
     "ttft_slo_s": "2", "tpot_slo_ms": "150", "seed": "1",
 }  # fmt: skip
 
@@ -193,7 +206,7 @@ CONSOLE = {
     "account/password/": Write({"password": NEW_PASSWORD, "again": NEW_PASSWORD, "repeated": NEW_PASSWORD}),
     "account/sessions/end/": Write(),
     "account/sessions/<uuid:session_id>/end/": Write(),
-    "account/tokens/": Write({"name": "more", "scopes": ["self"], "lifetime_s": "86400"}),
+    "account/tokens/": Write({"name": "more", "scopes": ["self"], "lifetime_s": ""}),
     "account/tokens/<uuid:token_id>/revoke/": Write(parts={"token_id": "own_token_id"}),
     "users/<uuid:user_id>/": Write({"is_active": "on", "is_finance": "on"}),
     "users/<uuid:user_id>/sessions/end/": Write(),
@@ -219,25 +232,27 @@ CONSOLE = {
     f"{_DEPLOYMENT}rollout/": Write({"act": "pause"}),
     f"{_DEPLOYMENT}scale/": Write({"replica_count": "3", "confirmed": "1"}),
     "routes/new/": Write({"public_name": "another", "version": "<version_id>", "confirmed": "1"}),
-    "routes/<uuid:route_id>/": Write({"confirmed": "1"}),
+    "routes/<uuid:route_id>/": Write(
+        {"weight_<version_id>": "5", "goes_<canary_id>": "on", "weight_<canary_id>": "0", "confirmed": "1"}
+    ),
     "lab/": Write(_EXPERIMENT),
     "tenants/new/": Write({"name": "another", **_FORM_POLICY}),
-    f"{_C}remove/": Write({"name": "gold", "confirmed": "1"}),
+    f"{_C}remove/": Write({"name": "gold"}, prepare=_without_keys),
     f"{_C}policy/": Write({**_FORM_POLICY, "confirmed": "1"}),
     f"{_C}members/new/": Write(_JOINING),
     f"{_C}members/<uuid:membership_id>/role/": Write({"role": "developer"}),
     f"{_C}members/<uuid:membership_id>/remove/": Write(),
     f"{_C}invitations/": Write({"email": "other@example.org", "role": "viewer"}),
     f"{_C}invitations/<uuid:invitation_id>/withdraw/": Write(),
-    f"{_C}below/": Write({"name": "below"}),
+    f"{_C}below/": Write({"name": "below"}, prepare=_without_keys),
     f"{_C}service-accounts/": Write({"name": "other", "role": "viewer"}),
-    _CA: Write({"name": "more", "scopes": ["self"], "lifetime_s": "86400"}, {"membership_id": "account_id"}),
+    _CA: Write({"name": "more", "scopes": ["self"], "lifetime_s": ""}, {"membership_id": "account_id"}),
     f"{_CA}tokens/<uuid:token_id>/revoke/": Write(
         parts={"membership_id": "account_id", "token_id": "account_token_id"}
     ),
     f"{_CA}remove/": Write(parts={"membership_id": "account_id"}),
-    f"{_C}prompts/keep/": Write({"days": "7"}),
-    f"{_C}prompts/forget/": Write(),
+    f"{_C}prompts/keep/": Write({"days": "7"}, by="owner"),
+    f"{_C}prompts/forget/": Write(by="owner", prepare=_kept),
     f"{_C}keys/": Write({"name": "key", "lifetime_s": ""}),
     "keys/<uuid:key_id>/rotate/": Write({"overlap_s": "0"}),
     "keys/<uuid:key_id>/revoke/": Write(),
