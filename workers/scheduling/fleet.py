@@ -66,7 +66,7 @@ class Fleet:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 
     def is_speed_known(self) -> bool:
-        return all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
+        return bool(self.endpoints) and all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
 
     def backlog(self, now: float) -> Backlog:
         """At most BACKLOG_AGE_S old, unless something was sent since."""

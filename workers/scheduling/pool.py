@@ -53,7 +53,7 @@ class Pool:
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
         self.plan.resize(len(self.fleet.endpoints), now)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
         self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
@@ -69,7 +69,7 @@ class Pool:
 
     def endpoint_adapted(self, spec: EndpointSpec) -> None:
         self._gather_as(spec)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
@@ -121,11 +121,20 @@ class Pool:
 
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
+        if not self._is_speed_known and self.fleet.is_speed_known():
+            self._is_speed_known = True
+            self._judge_again(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
-        self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
         return self.plan.given_up(now) if self._is_speed_known else []
+
+    def _judge_again(self, now: float) -> None:
+        """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
+        for ticket in [waiting for waiting in self.waiting.values() if waiting.state is not State.NEW]:
+            self.plan.leave(ticket, State.NEW)
+            self._appraise(ticket, now)
+            self._enter(ticket, now)
 
     def fill(self, now: float, look_ahead: int = LOOK_AHEAD) -> list[Choice]:
         """`look_ahead` bounds how many tickets are passed over that wait for a better endpoint than those open."""
@@ -188,8 +197,6 @@ class Pool:
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         ticket.hits = self.fleet.hits(ticket.request)
-        if not self._is_speed_known:
-            self._is_speed_known = self.fleet.is_speed_known()
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
