@@ -83,8 +83,9 @@ class Fleet:
         self._place(endpoint, now)
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
-        """After a report: it changes nothing but the KV cache that is in use."""
-        self._place(endpoint, now)
+        """After a report: it changes nothing but the KV cache that is in use, and what was open is so still."""
+        if endpoint.number not in self._open:
+            self._place(endpoint, now)
 
     def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
