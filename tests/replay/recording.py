@@ -26,7 +26,7 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-TYPES = {"request": Request, "report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
+TYPES: dict[str | None, Any] = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
     "request_arrived": ("request",), "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
 }  # fmt: skip
@@ -46,10 +46,21 @@ class Recorder:
 
         def call(*args, **named):
             answer = method(*args, **named)
-            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)]))
+            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)], enc_hook=_fields_of))
             return answer
 
         return call
+
+
+def _fields_of(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in dir(request) if not name.startswith("_")}
+
+
+def _read(value: Any, kind: str | None) -> Any:
+    if kind == "request":
+        tuples = {name: tuple(value[name]) for name in ("prefix_blocks", "alternatives")}
+        return Request(**value | tuples)
+    return msgspec.convert(value, TYPES[kind]) if kind in TYPES else value
 
 
 def as_text(commands: list[Command] | None) -> list[str]:
@@ -80,8 +91,8 @@ def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
         name, args, named, recorded = msgspec.json.decode(line)
         positions = POSITIONS.get(name, ())
         kinds = [*positions, *[None] * (len(args) - len(positions))]
-        args = [msgspec.convert(arg, TYPES[kind]) if kind else arg for arg, kind in zip(args, kinds, strict=True)]
-        named = {key: msgspec.convert(value, TYPES[key]) if key in TYPES else value for key, value in named.items()}
+        args = [_read(arg, kind) for arg, kind in zip(args, kinds, strict=True)]
+        named = {key: _read(value, key) for key, value in named.items()}
         pairs.append((as_text(getattr(scheduler, name)(*args, **named)), recorded))
     return pairs
 
