@@ -26,9 +26,10 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-TYPES: dict[str | None, Any] = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
+FIELDS = [name for name in dir(Request) if not name.startswith("_")]  # compiled or not
+TYPES = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
-    "request_arrived": ("request",), "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
+    "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
 }  # fmt: skip
 
 
@@ -46,21 +47,18 @@ class Recorder:
 
         def call(*args, **named):
             answer = method(*args, **named)
-            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)], enc_hook=_fields_of))
+            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)], enc_hook=fields_of))
             return answer
 
         return call
 
 
-def _fields_of(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in dir(request) if not name.startswith("_")}
+def fields_of(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in FIELDS}
 
 
-def _read(value: Any, kind: str | None) -> Any:
-    if kind == "request":
-        tuples = {name: tuple(value[name]) for name in ("prefix_blocks", "alternatives")}
-        return Request(**value | tuples)
-    return msgspec.convert(value, TYPES[kind]) if kind in TYPES else value
+def request_of(fields: dict[str, Any]) -> Request:
+    return Request(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
 
 def as_text(commands: list[Command] | None) -> list[str]:
@@ -89,10 +87,12 @@ def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
     pairs = []
     for line in lines:
         name, args, named, recorded = msgspec.json.decode(line)
+        if name == "request_arrived":
+            args[0] = request_of(args[0])
         positions = POSITIONS.get(name, ())
         kinds = [*positions, *[None] * (len(args) - len(positions))]
-        args = [_read(arg, kind) for arg, kind in zip(args, kinds, strict=True)]
-        named = {key: _read(value, key) for key, value in named.items()}
+        args = [msgspec.convert(arg, TYPES[kind]) if kind else arg for arg, kind in zip(args, kinds, strict=True)]
+        named = {key: msgspec.convert(value, TYPES[key]) if key in TYPES else value for key, value in named.items()}
         pairs.append((as_text(getattr(scheduler, name)(*args, **named)), recorded))
     return pairs
 
