@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +33,23 @@ class Reply(Struct, frozen=True):
 
     answer: LoopbackAnswer | None
     record: UsageRecord | None
+
+
+class Calling(Protocol):
+    """An item that has been asked for, wherever."""
+
+    async def reply(self) -> Reply: ...
+    def withdraw(self) -> None: ...
+
+
+class Asker(Protocol):
+    """Whoever asks for items; `Errands` does it in this process."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    def may_use(self, grant: Grant, model: str) -> bool: ...
+    def grant_of(self, batch: Batch) -> Grant | None: ...
+    def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling: ...
 
 
 def ids_of(batch: Batch, number: int) -> ItemIds:
