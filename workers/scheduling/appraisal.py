@@ -22,6 +22,7 @@ class Appraiser:
         self._lengths = lengths
         self._workflows = workflows
         self._pace_s = 0.02
+        self._reuse: dict[str, float] = {}
 
     def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
@@ -50,10 +51,18 @@ class Appraiser:
         ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
         residence_s = ticket.prefill_s + output_tokens * self._pace_s
         ticket.kv_s = ticket.kv_tokens / endpoint.kv_capacity * residence_s
-        steps_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
-        steps_s += endpoint.decode_share_s(prompt_tokens, output_tokens)
+        prefill_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
+        steps_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens)
         ticket.cost_s = max(MIN_COST_S, steps_s + ticket.kv_s)
-        ticket.density = ticket.weight / ticket.cost_s
+        reused_s = self._tuning.reuse * self._reuse.get(ticket.request.tenant_id, 0.0) * (
+            prefill_s + self._tuning.reuse_kv * ticket.kv_s * (prompt_tokens - ticket.hit_tokens) / ticket.kv_tokens
+        )
+        ticket.density = ticket.weight / max(MIN_COST_S, ticket.cost_s - reused_s)
+
+    def sent(self, ticket: Ticket) -> None:
+        tenant_id = ticket.request.tenant_id
+        reuse = self._reuse.get(tenant_id, 0.0)
+        self._reuse[tenant_id] = reuse + 0.02 * (ticket.hit_tokens / max(1, ticket.request.prompt_tokens) - reuse)
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""

@@ -149,6 +149,7 @@ class Fleet:
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
+        self._appraiser.sent(ticket)
         self._running += 1
         self._backlog = None
         self._pause_for_pace(ticket, endpoint)

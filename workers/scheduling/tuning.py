@@ -38,6 +38,8 @@ class Tuning(Struct, frozen=True, kw_only=True):
     relief_s: float = 0.1
     fill: float = 0.8
     late_factor: float = 4.0
+    reuse: float = 1.0
+    reuse_kv: float = 1.0
     is_fair: bool = True
     class_lead_s: float = 0.5
 
