@@ -33,6 +33,7 @@ class Fleet:
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
         self.load = 0.0
+        self.bid_price = 0.0
         self._open: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
         self._running = 0
@@ -239,6 +240,8 @@ class Fleet:
             crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
+        if self.bid_price:
+            ceiling -= tuning.kv_reserve * min(1.0, self.bid_price / ticket.density)
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
 
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:

@@ -124,6 +124,7 @@ class Pool:
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
+        self.fleet.bid_price = self.plan.prices.price
         self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
         return self.plan.given_up(now) if self._is_speed_known else []
 
@@ -180,6 +181,7 @@ class Pool:
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
+        self.fleet.bid_price = self.plan.prices.price
 
     def _enter(self, ticket: Ticket, now: float) -> None:
         self.plan.arrive(ticket, now)

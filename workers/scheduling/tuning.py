@@ -39,6 +39,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
     fill: float = 0.8
     late_factor: float = 4.0
     reuse: float = 1.0
+    kv_reserve: float = 0.2
     reuse_kv: float = 1.0
     is_fair: bool = True
     class_lead_s: float = 0.5
