@@ -2,7 +2,7 @@
 
 import heapq
 from itertools import islice
-from math import inf
+from math import ceil, inf
 
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
@@ -18,7 +18,6 @@ MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
-HOT_MARGIN = 4.0
 NO_HITS: dict[int, int] = {}
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
@@ -150,7 +149,7 @@ class Fleet:
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
-        self._appraiser.sent(ticket)
+        self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
         self._pause_for_pace(ticket, endpoint)
@@ -210,7 +209,7 @@ class Fleet:
             return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running():
+        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint, now):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
@@ -226,13 +225,24 @@ class Fleet:
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
-    def _hot_running(self) -> float:
-        return self._running / len(self.endpoints) * self._tuning.hot_factor + HOT_MARGIN
+    def _is_hot(self, endpoint: EndpointModel, now: float) -> bool:
+        """Whether one more would be too many beside the others that may be sent anything, and more than is even."""
+        after = len(endpoint.running) + 1
+        if after <= self._even(self._running + 1, len(self.endpoints)):
+            return False
+        usable = [len(other.running) for other in self.endpoints.values() if other.is_usable(now)]
+        return after > self._even(sum(usable) + 1, len(usable))
+
+    def _even(self, running: int, endpoints: int) -> float:
+        """What one of so many may run."""
+        mean = running / endpoints
+        return max(ceil(mean), self._tuning.hot_factor * mean)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.
 
-        Work that can wait leaves room for what cannot; under load, large work for small.
+        Work that can wait leaves room for what cannot; under load, large work for small, and what is hardly worth the
+        bid price for what is worth more.
         """
         tuning = self._tuning
         crowding = 0.0

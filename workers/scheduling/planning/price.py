@@ -151,9 +151,7 @@ class BidPrices:
 
     def _share_out(self, room_s: float, *, is_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
-        asked_s = {
-            tenant_id: demand.kv_s if is_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()
-        }
+        asked_s = {tenant_id: demand.kv_s if is_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}
         for tenant_id in sorted(asked_s, key=lambda tenant_id: asked_s[tenant_id] / self._weights[tenant_id]):
