@@ -69,6 +69,11 @@ class Usage(Struct):
         return cls(tokens_in, tokens_out, PromptDetails(cached), CompletionDetails(reasoning))
 
     @property
+    def is_empty(self) -> bool:
+        """It names no tokens, so it says nothing: no request has none."""
+        return not self.prompt_tokens and not self.completion_tokens
+
+    @property
     def cached_tokens(self) -> int:
         details = self.prompt_tokens_details
         return (details.cached_tokens if details else 0) or 0

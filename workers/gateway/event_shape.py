@@ -4,6 +4,8 @@ An event that is recognised by its shape is known to bring text of the first cho
 not be searched for anything else.
 """
 
+from workers.gateway.event_stream import EVENT_END
+
 _FIRST_CHOICE = b'"choices":[{"index":0,'
 _NO_FINISH = b'"finish_reason":null'
 _BACKSLASH = 92
@@ -18,12 +20,67 @@ class EventShape:
     what follows it in `after` holds quotes that are not. It ends with the brace that opens the count, if there is one.
     """
 
-    __slots__ = ("after", "before", "has_count")
+    __slots__ = ("_between", "after", "before", "has_count")
 
     def __init__(self, before: bytes, after: bytes, *, has_count: bool) -> None:
         self.before = before
         self.after = after
         self.has_count = has_count
+        # What stands between two texts, or between a count and the next text.
+        self._between = (b"" if has_count else after) + EVENT_END + before
+
+    def find_run(self, events: bytes, at: int) -> "Run | None":
+        """All events of this shape from `at` on, as far as another one follows that begins like them.
+
+        None if there are none, or if one of them must be looked at by itself.
+        """
+        start = at + len(self.before)
+        if events[at:start] != self.before:
+            return None
+        parts = events[start:].split(self._between)
+        last = parts.pop()
+        if not parts:
+            return None
+        end = len(events) - len(last) - len(self.before)
+        return self._counted_run(parts, end) if self.has_count else _run_of(parts, parts, b"", end)
+
+    def _counted_run(self, parts: list[bytes], end: int) -> "Run | None":
+        texts: list[bytes] = []
+        counts: list[bytes] = []
+        for part in parts:
+            text, _, count = part.partition(self.after)
+            if not count.endswith(b"}"):
+                return None
+            texts.append(text)
+            counts.append(count)
+        counted = b"".join(counts)
+        if counted.find(b"{") >= 0 or counted.find(b"\n") >= 0:
+            return None
+        return _run_of(parts, texts, b"{" + counts[-1][:-1], end)
+
+
+class Run:
+    """Events of one shape, one after the other: what of each is its own, their texts, and where the next begins.
+
+    `count` is what the last one counts; `text` is all texts together.
+    """
+
+    __slots__ = ("count", "end", "parts", "text", "texts")
+
+    def __init__(self, parts: list[bytes], texts: list[bytes], text: bytes, count: bytes, end: int) -> None:
+        self.parts = parts
+        self.texts = texts
+        self.text = text
+        self.count = count
+        self.end = end
+
+
+def _run_of(parts: list[bytes], texts: list[bytes], count: bytes, end: int) -> Run | None:
+    """None if something in a text is escaped, or an event that is none of them hides in it."""
+    text = b"".join(texts)
+    if text.find(b'"') >= 0 or text.find(b"\n") >= 0:
+        return None
+    return Run(parts, texts, text, count, end)
 
 
 def shape_of(event: bytes, text_mark: bytes, count_key: bytes) -> EventShape | None:

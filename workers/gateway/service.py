@@ -77,7 +77,7 @@ class GatewayService:
         origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
         self._journal = Journal(config.spool, origin, time.monotonic)
         self._spool = Spool(config.spool, self.boot_id, self._journal)
-        self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
+        self._turn = Turn(self._spool, asyncio.get_running_loop().call_soon, time.monotonic)
         self.metrics = RequestMetrics()
         self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None

@@ -119,12 +119,36 @@ class StreamFilter(EventStream):
         """As `_pass` event by event; those of the known shape are not looked into."""
         passed: list[bytes] = []
         at = 0
+        tried: EventShape | None = None
         while at < len(events):
+            shape = self._shape
+            if shape is not None and shape is not tried:
+                tried = shape
+                at = self._pass_run(shape, events, at, passed)
             end = events.find(_END, at)
             known = self._pass_known(events, at, end)
             passed.append(self._pass_other_shape(events[at:end]) if known is None else known)
             at = end + 2
         return b"".join(passed)
+
+    def _pass_run(self, shape: EventShape, events: bytes, at: int, passed: list[bytes]) -> int:
+        """The same for many of the known shape; returns where the first is that has to be looked at by itself."""
+        run = shape.find_run(events, at)
+        if run is None:
+            return at
+        self.events_with_output += len(run.texts)
+        if self.text is not None:
+            self.text += run.text
+        parts, after = run.parts, shape.after
+        if shape.has_count:
+            self._counts[b"0"] = run.count
+            # Each part ends with its count; where that is hidden only the text is left.
+            parts, after = (
+                (run.texts, after[: -len(self._dialect.count_key)] + b"}") if self._hide_counts else (parts, b"")
+            )
+        after += _END
+        passed.append(self._shape_shown + (after + self._shape_shown).join(parts) + after)
+        return run.end
 
     def _pass(self, event: bytes) -> bytes:
         known = self._pass_known(event, 0, len(event))

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from workers.gateway.engine_chunks import take_whole_chunks
 from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
 from workers.gateway.turns import Turn
 
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
-READ_BUFFER_PIECES = 64
+_END_OF_HEAD = b"\r\n\r\n"
 
 
 class UpstreamError(Exception):
@@ -38,6 +39,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_head",
         "_head_bytes",
         "_headers",
+        "_is_between_chunks",
         "_is_complete",
         "_is_silent",
         "_keeps_alive",
@@ -60,6 +62,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_bytes: HeadBytes | None = None  # of the last answer, if that came whole in one read
         self._is_silent = True
         self._is_complete = False
+        self._is_between_chunks = False
         self._until_close = False
         self._keeps_alive = False
         self.was_used = False
@@ -72,6 +75,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._reader = reader
         self._is_silent = True
         self._is_complete = False
+        self._is_between_chunks = False
         self._until_close = False
         self._pool.turn.write(self.transport, request)
 
@@ -97,7 +101,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _feed(self, reader: AnswerReader, data: bytes, *, is_first: bool) -> None:
         try:
-            self._parser.feed_data(data)
+            self._parse(self._parse_head(data) if is_first else data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             _log_own_fault(error.__context__)
             self._fail(UpstreamError(f"not HTTP: {error}"))
@@ -110,6 +114,23 @@ class UpstreamConnection(asyncio.Protocol):
             self._end(reader, pieces)
         elif pieces:
             reader.answer_received(pieces)
+
+    def _parse_head(self, data: bytes) -> bytes:
+        """By itself, where chunks come with it. Returns what else is to be parsed."""
+        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        if end < len(_END_OF_HEAD) or data.find(b"chunked", 0, end) < 0:
+            return data
+        self._parser.feed_data(data[:end])
+        return data[end:]
+
+    def _parse(self, data: bytes) -> None:
+        """The parser need not see chunks that come whole, if it has not begun another."""
+        if self._is_between_chunks:
+            data = data[take_whole_chunks(data, 0, self._pieces) :]
+        if data:
+            self._parser.feed_data(data)
+            if not data.endswith(b"\n"):  # the next one's size may have begun
+                self._is_between_chunks = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pool.forget(self)
@@ -136,13 +157,21 @@ class UpstreamConnection(asyncio.Protocol):
             return
         head = self._head = answer_head(status, self._headers)
         self._until_close = not head.has_length
+        self._is_between_chunks = head.is_chunked
         if self._reader is not None:
             self._reader.answer_began(head)
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
 
+    def on_chunk_header(self) -> None:
+        self._is_between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._is_between_chunks = True
+
     def on_message_complete(self) -> None:
+        self._is_between_chunks = False
         self._is_complete = self._parser.get_status_code() >= 200  # noqa: PLR2004 - an interim answer
         self._keeps_alive = self._parser.should_keep_alive()  # only here does the parser know
 

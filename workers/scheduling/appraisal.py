@@ -72,7 +72,9 @@ class Appraiser:
         if ticket.first_token_at is not None and output_tokens > 1:
             pace_s = (now - ticket.first_token_at) / (output_tokens - 1)
             self._pace_s += PACE_LEARNING_RATE * (pace_s - self._pace_s)
-            endpoint.pace.learn(pace_s)
+            endpoint.answered(pace_s)
+        elif ticket.first_token_at is None:
+            endpoint.answered_whole(ticket, output_tokens, now)
 
     def _set_limits(self, ticket: Ticket, endpoint: EndpointModel, *, is_speed_known: bool) -> None:
         request = ticket.request

@@ -10,6 +10,7 @@ from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.standstill import Standstill
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 
@@ -19,6 +20,7 @@ BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
 NO_HITS: dict[int, int] = {}
+ROUNDING_S = 1e-9
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
 
@@ -40,6 +42,8 @@ class Fleet:
         self._backlog: Backlog | None = None
         self.considered: list[Verdict] = []
         self.first_token_at = 0.0
+        self.standstill = Standstill()
+        self.changes = 0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
@@ -62,7 +66,7 @@ class Fleet:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 
     def is_speed_known(self) -> bool:
-        return all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
+        return bool(self.endpoints) and all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
 
     def backlog(self, now: float) -> Backlog:
         """At most BACKLOG_AGE_S old, unless something was sent since."""
@@ -75,6 +79,14 @@ class Fleet:
 
     def touch(self, endpoint: EndpointModel, now: float) -> None:
         """After anything that may open or close it."""
+        self.changes += 1
+        self._place(endpoint, now)
+
+    def reported(self, endpoint: EndpointModel, now: float) -> None:
+        """After a report: it changes nothing but the KV cache that is in use."""
+        self._place(endpoint, now)
+
+    def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
         if opens_at <= now:
@@ -86,8 +98,9 @@ class Fleet:
 
     def eased(self, endpoint: EndpointModel, now: float) -> None:
         """After what can only open it: where nothing is left to prefill, one that was open is so still."""
+        self.changes += 1
         if endpoint.prefilling or endpoint.number not in self._open:
-            self.touch(endpoint, now)
+            self._place(endpoint, now)
 
     def open_due(self, now: float) -> bool:
         """Opens what is due; whether any endpoint is open."""
@@ -138,9 +151,25 @@ class Fleet:
             if score < best_score:
                 best, best_score, best_prefill_s = endpoint, score, prefill_s
         if best is None or best.number not in self._open:
+            self._stands_still(ticket, best_score, now)
             return None
         self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s
         return best
+
+    def _stands_still(self, ticket: Ticket, best_score: float, now: float) -> None:
+        """Nothing is open for the ticket: notes when that could be otherwise without any event.
+
+        What it waits for comes nearer as time passes, so that an open endpoint never overtakes it.
+        """
+        found = self.standstill
+        if ticket.start_by - now > self._tuning.patient_s:
+            found.ends_at(ticket.start_by - self._tuning.patient_s - ROUNDING_S)
+        alike = 0
+        for verdict in self.considered:
+            score = verdict[1]
+            alike += score is not None and score < best_score + ROUNDING_S
+        if alike > 1 or len(self._open) > MAX_SCANNED:
+            found.ends_at(now)
 
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""
@@ -215,6 +244,7 @@ class Fleet:
             ceiling, headroom = kv_limits
             need = headroom * self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
             if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:
+                self.standstill.lacks_room(endpoint, ceiling * endpoint.kv_capacity - need)
                 return "KV cache"
         return ""
 

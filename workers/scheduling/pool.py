@@ -53,7 +53,7 @@ class Pool:
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
         self.plan.resize(len(self.fleet.endpoints), now)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
         self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
@@ -69,7 +69,7 @@ class Pool:
 
     def endpoint_adapted(self, spec: EndpointSpec) -> None:
         self._gather_as(spec)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
@@ -121,25 +121,47 @@ class Pool:
 
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
+        if not self._is_speed_known and self.fleet.is_speed_known():
+            self._is_speed_known = True
+            self._judge_again(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
         self.fleet.bid_price = self.plan.prices.price
-        self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
         return self.plan.given_up(now) if self._is_speed_known else []
+
+    def _judge_again(self, now: float) -> None:
+        """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
+        for ticket in [waiting for waiting in self.waiting.values() if waiting.state is not State.NEW]:
+            self.plan.leave(ticket, State.NEW)
+            self._appraise(ticket, now)
+            self._enter(ticket, now)
 
     def fill(self, now: float, look_ahead: int = LOOK_AHEAD) -> list[Choice]:
         """`look_ahead` bounds how many tickets are passed over that wait for a better endpoint than those open."""
         if self._batch is not None:
             return self._fill_batches(self._batch, now)
         sent: list[Choice] = []
-        while self.waiting and self.fleet.open_due(now):
+        while self.waiting and self.fleet.open_due(now) and not self._stands_still(look_ahead, now):
             choice = self._next_overdue(now) or self._next_kept(now, look_ahead) or self._next_spare(now)
             if choice is None:
+                self.fleet.standstill.found(self._changes())
                 break
             self._send(*choice, now)
             sent.append((*choice, 0))
         return sent
+
+    def _stands_still(self, look_ahead: int, now: float) -> bool:
+        """Whether looking again would find again that nothing can go."""
+        found = self.fleet.standstill
+        if found.holds(self._changes(), float(look_ahead), now):
+            self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
+            return True
+        found.look(float(look_ahead), self.plan.next_overdue_at())
+        return False
+
+    def _changes(self) -> int:
+        return self.fleet.changes + self.plan.changes + self._queue.changes
 
     def next_opening_at(self) -> float:
         """When something may be sent without another event."""
@@ -176,8 +198,6 @@ class Pool:
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         ticket.hits = self.fleet.hits(ticket.request)
-        if not self._is_speed_known:
-            self._is_speed_known = self.fleet.is_speed_known()
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
@@ -224,9 +244,11 @@ class Pool:
         """A ticket whose best endpoint is worth waiting for is passed over."""
         passed: dict[int, Ticket] = {}
         choice = None
+        clocks = self._queue.changes
         while choice is None and len(passed) < look_ahead:
             ticket = self._queue.pop()
             if ticket is None:
+                self.fleet.standstill.looked_at_all()
                 break
             endpoint = self._choose(ticket, now)
             if endpoint is None:
@@ -237,6 +259,8 @@ class Pool:
                 choice = (ticket, endpoint)
         for ticket in passed.values():
             self._queue.push(ticket)
+        if self._queue.changes != clocks:  # it may be another's turn, looked at again
+            self.fleet.standstill.ends_at(now)
         return choice
 
     def _comes_too_late(self, ticket: Ticket) -> bool:
@@ -253,6 +277,8 @@ class Pool:
         if not idle or len(self.plan.slots):
             return None
         parked = self.plan.densest_parked(now)
+        if parked is not None:
+            self.fleet.standstill.ends_at(parked.start_by)
         if parked is not None and (len(idle) > 1 or parked.prefill_s < MAX_HOLD_UP_S):
             return self._try_on_idle(parked, now)
         late = self.plan.next_late()
@@ -262,7 +288,12 @@ class Pool:
 
     def _try_on_idle(self, ticket: Ticket, now: float) -> Pair | None:
         endpoint = self._choose(ticket, now)
-        return (ticket, endpoint) if endpoint is not None and not endpoint.prefilling else None
+        if endpoint is None:
+            return None
+        if endpoint.prefilling:
+            self.fleet.standstill.ends_at(now)
+            return None
+        return ticket, endpoint
 
     def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """The prefixes may have changed while it waited."""

@@ -49,7 +49,18 @@ class Queues:
 
     def next_opening_at(self) -> float:
         """When an endpoint opens by itself that somebody waits for."""
-        return min((pool.next_opening_at() for pool in self.pools.values() if pool.waiting), default=inf)
+        opening_at = inf
+        for pool in self.pools.values():
+            if pool.waiting:
+                opening_at = min(opening_at, pool.next_opening_at())
+        return opening_at
+
+    def any_opens_at(self) -> float:
+        """When an endpoint opens by itself, whether or not somebody waits for it."""
+        opens_at = inf
+        for pool in self.pools.values():
+            opens_at = min(opens_at, pool.fleet.next_opening_at())
+        return opens_at
 
     def pool_of(self, version_id: str, now: float) -> Pool:
         pool = self.pools.get(version_id)

@@ -14,7 +14,7 @@ from apps.placement.policies.board import NodeState as BoardNode
 from apps.placement.policies.demand import Demand, Shape, Stage
 from apps.placement.policies.fleet import CPU, GPU, MIG, AcceleratorView, NodeView, Occupant, SleepingEngine
 from apps.placement.policies.repacking import Running
-from apps.placement.policies.shaping import Widths, shape_of
+from apps.placement.policies.shaping import Sizes, Widths, shape_of
 from apps.registry.policies.memory import RUNTIME_BYTES
 from apps.registry.policies.needs import need_of
 from apps.registry.selectors import registered
@@ -52,20 +52,21 @@ def demand_of(replica_id: UUID, deployment_id: UUID, wanted: Deployment | Revisi
 
 
 def list_running(nodes: Sequence[NodeView]) -> list[Running]:
-    """Replicas that serve and may be asked to go elsewhere."""
+    """Replicas that serve and may be asked to go elsewhere; not one whose GPU its node reports no longer."""
     rows = Replica.objects.filter(state=ReplicaState.READY, is_draining=False).select_related("revision__version")
     gpus = has_gpus(nodes)
+    known = {(node.node_id, each.key) for node in nodes for each in node.accelerators}
     return [
-        Running(demand=demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus), stages=stages_of(row))
-        for row in rows
-        if row.stages
+        Running(demand=demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus), stages=stages)
+        for row in rows.prefetch_related("revision__version__measurements")
+        if (stages := stages_of(row)) and all((each.node_id, key) in known for each in stages for key in each.keys)
     ]
 
 
-def memory_of(nodes: Sequence[NodeView], stage: Stage) -> int | None:
-    """Of its first accelerator: those of a stage are alike."""
+def accelerator_of(nodes: Sequence[NodeView], stage: Stage) -> AcceleratorView:
+    """Its first: those of a stage are alike."""
     view = next(node for node in nodes if node.node_id == stage.node_id)
-    return next(each.memory_bytes for each in view.accelerators if each.key == stage.keys[0])
+    return next(each for each in view.accelerators if each.key == stage.keys[0])
 
 
 def wakeable_replicas() -> set[UUID]:
@@ -104,22 +105,28 @@ def _shape_of(wanted: Deployment | Revision, requirements: Requirements, *, flee
     version = wanted.version
     measured = measured_of(version)
 
-    def memory_bytes(widths: Widths) -> int | None:
+    def bytes_on(gpu_model: str, widths: Widths) -> int | None:
         need = need_of(
             registered(version),
             tensor_parallel=widths.tensor_parallel,
             pipeline_parallel=widths.pipeline_parallel,
             max_running_requests=wanted.max_running_requests,
             measured=measured,
+            gpu_model=gpu_model,
         )
         return need.memory.total_bytes if need else None
+
+    def sizes_of(widths: Widths) -> Sizes:
+        models = sorted({each.gpu_model for each in measured} - {""})
+        by_model = tuple((model, found) for model in models if (found := bytes_on(model, widths)))
+        return Sizes(anywhere=bytes_on("", widths), by_model=by_model)
 
     return shape_of(
         requirements,
         engine=version.engine,
         engine_args=version.engine_args,
         has_gpus=fleet_has_gpus,
-        memory_bytes=memory_bytes,
+        sizes_of=sizes_of,
     )
 
 
@@ -195,4 +202,5 @@ def _occupant(replica: Replica, node: Node) -> Occupant:
         bytes_each=min(SLEEPING_BYTES, replica.reserved_bytes) if has_lain_down else replica.reserved_bytes,
         is_exclusive=replica.is_exclusive and not has_lain_down,
         is_asleep=has_lain_down,
+        avoids=tuple(UUID(each) for each in replica.revision.requirements.get("avoids", [])),
     )

@@ -11,14 +11,15 @@ import redis
 from apps.common.actors import SYSTEM
 from apps.limits.models import LimitEvent
 from apps.limits.selectors.compiled import compile_limits
+from apps.limits.selectors.truth import sum_by_subject
 from apps.limits.selectors.use import list_use
 from apps.limits.services.events import fetch_events
 from apps.limits.services.limits import reset_limit, set_limit, set_limit_settings
 from apps.limits.services.recount import recount_limits
-from apps.usage.services.ingest import ingest_records
+from apps.tenants.services.keys import create_key, rotate_key
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, make_node, make_tenant
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.limits import EVENTS_KEY
 from workers.contracts.limits import LimitEvent as Told
 from workers.gateway.limits.account import Account
@@ -199,6 +200,28 @@ def test_each_users_own_account_is_filled(client, tenant):
         for key in client.keys(f"tokenyard:limits:a:{limit.pk}*")
     }
     assert bases == {"ann": 200, "bob": 100}
+
+
+@pytest.mark.parametrize("subject", ["*", "first", "newest"])
+def test_keys_that_were_rotated_one_into_the_other_share_an_account(tenant, subject):
+    key, _ = create_key(actor=SYSTEM, tenant=tenant, name="k", now=NOW)
+    second, _ = rotate_key(actor=SYSTEM, key=key, overlap_s=3600, now=NOW)
+    newest, _ = rotate_key(actor=SYSTEM, key=second, overlap_s=0, now=NOW)
+    named = {"*": "*", "first": str(key.pk), "newest": str(newest.pk)}[subject]
+    amount = Decimal(1000)
+    limit = set_limit(
+        actor=SYSTEM, tenant=tenant, scope="key", subject=named, kind="tokens_per_day", amount=amount, now=NOW
+    )
+    for one in (key, second, newest):
+        store(tenant, key_id=str(one.pk))
+    [of_tenant] = compile_limits(now=NOW)
+    period = TenantRules(of_tenant).period(limit.kind, NOW.timestamp())
+    counted = sum_by_subject(limit=limit, holder=tenant.pk, period=period, now=NOW)
+    assert {name: sum(by_boot.values()) for name, by_boot in counted.items()} == {f"{tenant.pk}/{key.pk}": 300}
+    assert of_tenant.key_origins == {str(second.pk): str(key.pk), str(newest.pk): str(key.pk)}
+    if subject != "*":
+        assert recount() == 2
+        assert used(limit, tenant) == 300
 
 
 def test_events_of_gateways_are_kept_once(client, tenant, limit):

@@ -19,11 +19,10 @@ from apps.usage.selectors.accelerators import report_cost
 from apps.usage.selectors.outcomes import report_outcomes, sum_outcomes
 from apps.usage.selectors.reports import report_usage, scope_for
 from apps.usage.services.accelerators import meter_accelerators, set_accelerator_price
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.sharing import share_engine_time
 from tests.factories.domain import NOW, make_node, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.outcomes import TaskOutcome
 from workers.contracts.snapshot import Price
 

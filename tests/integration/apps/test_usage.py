@@ -16,11 +16,10 @@ from apps.common.actors import SYSTEM
 from apps.tenants.services import create_key
 from apps.usage.models import QuarantinedRecord, UsageRecord, UsageSlot
 from apps.usage.selectors.reports import rank_usage, report_usage, scope_for, sum_usage
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.prices import set_price
 from tests.factories.domain import NOW, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.snapshot import Price
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -30,6 +30,7 @@ class Plan:
         self._parked = TicketHeap(State.PARKED)
         self._expiring = TicketHeap(State.KEPT)
         self._late = TicketHeap(State.LATE)
+        self.changes = 0
 
     @property
     def is_overloaded(self) -> bool:
@@ -64,6 +65,7 @@ class Plan:
             self._park(ticket)
 
     def keep(self, ticket: Ticket) -> None:
+        self.changes += 1
         ticket.state = State.KEPT
         if ticket.has_limit:
             self.slots.add(ticket)
@@ -71,6 +73,7 @@ class Plan:
 
     def leave(self, ticket: Ticket, state: State) -> None:
         """The ticket is sent, or gone."""
+        self.changes += 1
         if ticket.state is State.KEPT and ticket.has_limit:
             self.slots.remove(ticket)
         ticket.state = state
@@ -91,6 +94,7 @@ class Plan:
     def _update_price(self, now: float) -> None:
         if now - self._price_at >= PRICE_EVERY_S:
             self._price_at = now
+            self.changes += 1
             self.prices.update(self.slots.capacity, now)
 
     # time
@@ -147,6 +151,11 @@ class Plan:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""
         ticket = None if self.is_overloaded else self._late.first()
         return ticket if ticket is not None and ticket.give_up_at + OVERDUE_S <= now else None
+
+    def next_overdue_at(self) -> float:
+        """When there is one at the earliest."""
+        ticket = self._late.first()
+        return inf if ticket is None else ticket.give_up_at + OVERDUE_S
 
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""

@@ -12,8 +12,7 @@ from apps.routing.models import PolicyRun
 from apps.routing.services import experiments
 from apps.routing.services.experiments import request_run, run_next
 from apps.routing.tasks import run_experiments
-from apps.usage.services.ingest import ingest_records
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 from workers.simulator.experiments import Experiment
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
