@@ -82,6 +82,7 @@ class Pool:
         if not self.fleet.endpoints:
             self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
             return None
+        self._queue.set_weight(ticket.request.tenant_id, ticket.request.tenant_weight)
         self._appraise(ticket, now)
         if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
@@ -98,6 +99,10 @@ class Pool:
     def _is_calm(self) -> bool:
         """Then whoever comes while nobody waits needs no plan."""
         return self.fleet.load <= PRICED_LOAD and self._batch is None
+
+    def set_weight(self, tenant_id: str, weight: float) -> None:
+        """Of what waits of the tenant; its share of the price changes with its next request."""
+        self._queue.set_weight(tenant_id, weight)
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]

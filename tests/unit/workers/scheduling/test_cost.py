@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.workers.scheduling.bench import KNOWN, Bench
 from workers.scheduling.interface import Request
-from workers.scheduling.planning.price import BidPrices
+from workers.scheduling.planning.price import PRICED_LOAD, BidPrices
 from workers.scheduling.prefix import reuse
 from workers.scheduling.prefix.pins import Pins
 from workers.scheduling.ticket import Ticket
@@ -140,17 +140,44 @@ def test_what_would_come_too_late_makes_way_for_what_would_not():
     assert roomy in bench.sent
 
 
-def test_many_flows_of_a_modest_load_are_not_parked():
-    """64 clients of one endpoint, each with a flow of its own, as the gateway's fairness ids make them."""
+def test_the_last_weight_of_a_tenant_is_that_of_all_that_waits_of_it():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    running = bench.arrive(tenant="first")
+    for _ in range(30):
+        bench.arrive(tenant="grows", tenant_weight=1.0)
+        bench.arrive(tenant="stays", tenant_weight=1.0)
+    bench.arrive(tenant="grows", tenant_weight=2.0)
+    bench.scheduler.weight_changed("stays", 0.5)
+    for _ in range(20):
+        bench.after(0.1)
+        bench.finish(running, 0)
+        running = bench.order[-1]
+    of_stays = [number for number in bench.order[1:] if number % 2 and number < 62]
+    assert len(bench.order) == 21
+    assert len(of_stays) == pytest.approx(4, abs=1)
+
+
+def test_many_flows_that_fit_pay_no_price_and_are_not_parked():
+    """Clients of one endpoint, each with a flow of its own, as the gateway's fairness ids make them.
+
+    They take four fifths of the steps, and a good part of the KV cache beside that: more than one engine in all.
+    """
     bench = Bench()
     bench.endpoint()
-    for moment in range(400):
+    running = []
+    for moment in range(300):
         number = bench.arrive(
-            tenant=f"t/{moment % 64}", tenant_weight=1 / 64, prompt_tokens=1200, predicted_output_tokens=150.0,
-            ttft_slo_s=2.0, tpot_slo_s=0.15,
+            tenant=f"t/{moment % 7}", tenant_weight=1 / 7, prompt_tokens=1500 + 3000 * (moment % 2),
+            predicted_output_tokens=400.0, ttft_slo_s=2.0, tpot_slo_s=0.15,
         )  # fmt: skip
-        bench.after(0.05, step=0.02)
+        bench.after(0.28, step=0.02)
         bench.first_token(number)
-        bench.finish(number, 150)
-    waited_as = {decision.waited_as for decision in bench.scheduler.take_decisions()}
-    assert waited_as <= {"new", "kept"}
+        running.append(number)
+        if len(running) > 20:
+            bench.finish(running.pop(0), 400)
+    prices = bench.scheduler._queues.pools["v1"].plan.prices
+    assert prices.load > PRICED_LOAD
+    made = bench.scheduler.take_decisions()
+    assert {decision.bid_price for decision in made} == {0.0}
+    assert {decision.waited_as for decision in made} <= {"new", "kept"}
