@@ -36,6 +36,7 @@ class Fleet:
         self.load = 0.0
         self.bid_price = 0.0
         self._open: dict[int, EndpointModel] = {}
+        self._unusable: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
         self._running = 0
         self._backlog_at = -inf
@@ -53,6 +54,7 @@ class Fleet:
         del self.endpoints[endpoint.number]
         self._running -= len(endpoint.running)
         self._open.pop(endpoint.number, None)
+        self._unusable.pop(endpoint.number, None)
         self.index.forget_endpoint(endpoint.number)
 
     def free_number(self) -> int:
@@ -89,6 +91,10 @@ class Fleet:
     def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
+        if endpoint.is_usable(now):
+            self._unusable.pop(endpoint.number, None)
+        else:
+            self._unusable[endpoint.number] = endpoint
         if opens_at <= now:
             self._open[endpoint.number] = endpoint
             return
@@ -238,7 +244,7 @@ class Fleet:
             return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint, now):
+        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
@@ -255,18 +261,13 @@ class Fleet:
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
-    def _is_hot(self, endpoint: EndpointModel, now: float) -> bool:
+    def _is_hot(self, endpoint: EndpointModel) -> bool:
         """Whether one more would be too many beside the others that may be sent anything, and more than is even."""
-        after = len(endpoint.running) + 1
-        if after <= self._even(self._running + 1, len(self.endpoints)):
-            return False
-        usable = [len(other.running) for other in self.endpoints.values() if other.is_usable(now)]
-        return after > self._even(sum(usable) + 1, len(usable))
-
-    def _even(self, running: int, endpoints: int) -> float:
-        """What one of so many may run."""
-        mean = running / endpoints
-        return max(ceil(mean), self._tuning.hot_factor * mean)
+        running = self._running + 1
+        for unusable in self._unusable.values():
+            running -= len(unusable.running)
+        mean = running / max(1, len(self.endpoints) - len(self._unusable))
+        return len(endpoint.running) + 1 > max(ceil(mean), self._tuning.hot_factor * mean)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.
