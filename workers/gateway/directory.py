@@ -89,6 +89,13 @@ class Directory:
         self.alternatives = _index_alternatives(snapshot.routes, self.versions)
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
 
+    def reweighed_since(self, previous: "Directory | None") -> list[TenantPolicy]:
+        """Tenants whose weight was edited."""
+        weights = {tenant.tenant_id: tenant.weight for tenant in previous.snapshot.tenants} if previous else {}
+        return [
+            tenant for tenant in self.snapshot.tenants if weights.get(tenant.tenant_id, tenant.weight) != tenant.weight
+        ]
+
     def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
         """The grant of a key that is known and not expired. The key is found by its hash, so timing tells nothing."""
         digest = sha256(key).hexdigest()

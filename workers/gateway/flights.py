@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from workers.contracts.snapshot import TenantPolicy
 from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
 from workers.gateway.flows import Flows
@@ -60,6 +61,9 @@ class Flights:
         if request.workflow_id:
             self.workflows.began(request)
         return flight
+
+    def weights(self, tenant: TenantPolicy) -> dict[str, float]:
+        return self._flows.weights(tenant)
 
     def take(self, request_id: int) -> Flight:
         return self.by_id.pop(request_id)

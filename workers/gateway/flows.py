@@ -42,6 +42,13 @@ class Flows:
         others = len(flows) + (account not in flows)
         return Share(account, tenant.weight / others, max(1, tenant.max_queued_requests // others))
 
+    def weights(self, tenant: TenantPolicy) -> dict[str, float]:
+        """Of all accounts that the tenant has now."""
+        flows = self._live.get(tenant.tenant_id, {})
+        accounts = dict.fromkeys(flows, tenant.weight / max(1, len(flows)))
+        accounts[tenant.tenant_id] = tenant.weight / (len(flows) + 1)
+        return accounts
+
     def leave(self, tenant_id: str, account: str) -> None:
         """Of a request that entered with a fairness id; any other account is unknown here."""
         flows = self._live.get(tenant_id)
