@@ -39,7 +39,7 @@ class Child:
         self.restarts = 0
         self.told: control.Told | None = None
         self.heard_at = monotonic()
-        self.is_ending = False
+        self._ending = asyncio.Event()
         self.down_since = monotonic()
         self._command = command
         self._hear_message = hear
@@ -52,7 +52,7 @@ class Child:
     async def keep(self, first_words: Callable[[], Sequence[control.Message]]) -> None:
         """Returns when it has ended and should. `first_words` are told to each new process."""
         wait_s = 0.0
-        while not self.is_ending:
+        while True:
             began_at = self._monotonic()
             try:
                 await self._run_once(first_words())
@@ -63,8 +63,15 @@ class Child:
             was_stable = self._monotonic() - began_at >= STABLE_AFTER_S
             wait_s = 0.0 if was_stable else min(2 * wait_s or _FIRST_WAIT_S, _LONGEST_WAIT_S)
             logger.warning("process %s has ended, and is started again", self.number)
-            await asyncio.sleep(wait_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._ending.wait()
+                    return
             self.restarts += 1
+
+    @property
+    def is_ending(self) -> bool:
+        return self._ending.is_set()
 
     def tell(self, message: control.Message) -> None:
         if self._control is not None:
@@ -80,9 +87,12 @@ class Child:
             return None
         return page if isinstance(page, control.Page) else None
 
-    def end(self, number: int = signal.SIGTERM) -> None:
+    def will_end(self) -> None:
         """It is not started again."""
-        self.is_ending = True
+        self._ending.set()
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        self.will_end()
         self.signal(number)
 
     def signal(self, number: int) -> None:

@@ -148,7 +148,8 @@ class Questions:
         """`tell` sends it under its number. Raises TimeoutError."""
         self._last += 1
         number = self._last
-        answer = self._open[number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._open[number] = answer
         try:
             tell(number)
             async with asyncio.timeout(within_s):

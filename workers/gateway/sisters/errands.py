@@ -26,13 +26,13 @@ from workers.gateway.turns import Turn
 logger = logging.getLogger(__name__)
 
 
-class Errand(Struct, array_like=True):
+class ItemErrand(Struct, array_like=True):
     batch: Batch
     item: Item
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_errand = msgspec.msgpack.Decoder(Errand).decode
+_decode_errand = msgspec.msgpack.Decoder(ItemErrand).decode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
@@ -66,7 +66,7 @@ class SharedErrands:
     def _ask_sister(self, owner: int, batch: Batch, item: Item) -> Calling:
         ours, theirs = socket.socketpair()
         with theirs:
-            is_sent = self._send(owner, _encode(Errand(batch, item)), theirs)
+            is_sent = self._send(owner, _encode(ItemErrand(batch, item)), theirs)
         if not is_sent:
             ours.close()
         return _SistersCall(ours if is_sent else None)
@@ -113,7 +113,7 @@ class ErrandTaker:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _run(self, errand: Errand, descriptor: socket.socket) -> None:
+    async def _run(self, errand: ItemErrand, descriptor: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=descriptor)
         try:
             writer.write(_encode(await self._reply(errand, reader)))
@@ -123,7 +123,7 @@ class ErrandTaker:
         finally:
             writer.close()
 
-    async def _reply(self, errand: Errand, reader: asyncio.StreamReader) -> Reply:
+    async def _reply(self, errand: ItemErrand, reader: asyncio.StreamReader) -> Reply:
         grant = self._errands.grant_of(errand.batch)
         if grant is None:
             return _refused(key_invalid())

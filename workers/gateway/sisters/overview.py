@@ -89,7 +89,9 @@ class Overview:
         views = self._read_views()
         for view, page in zip(views, self._ask_all("/metrics"), strict=True):
             self._note(view, page)
-        merged = merge_families([self._own(views), *(shown for _, shown in self._shown.values()), self._gone])
+        merged = merge_families(
+            [families_of_processes(views), *(shown for _, shown in self._shown.values()), self._gone]
+        )
         return _OK, CONTENT_TYPE, write_exposition(merged)
 
     def _note(self, view: View, page: Page | None) -> None:
@@ -102,11 +104,12 @@ class Overview:
             shown = read_exposition(page.body)
         self._shown[view.number] = (view.restarts, shown)
 
-    def _own(self, views: Sequence[View]) -> dict[str, Family]:
-        up = {f'tokenyard_gateway_process_up{{process="{one.number}"}}': float(one.is_up) for one in views}
-        name = "tokenyard_gateway_process_restarts_total"
-        restarts = {f'{name}{{process="{one.number}"}}': float(one.restarts) for one in views}
-        return {
-            "tokenyard_gateway_process_up": Family("gauge", "1 for a process that serves.", up),
-            name: Family("counter", "Times that a process was started again.", restarts),
-        }
+
+def families_of_processes(views: Sequence[View]) -> dict[str, Family]:
+    up = {f'tokenyard_gateway_process_up{{process="{one.number}"}}': float(one.is_up) for one in views}
+    name = "tokenyard_gateway_process_restarts_total"
+    restarts = {f'{name}{{process="{one.number}"}}': float(one.restarts) for one in views}
+    return {
+        "tokenyard_gateway_process_up": Family("gauge", "1 for a process that serves.", up),
+        name: Family("counter", "Times that a process was started again.", restarts),
+    }

@@ -8,6 +8,7 @@ a new route joins two groups one of them moves.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from zlib import crc32
 
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.snapshot import Snapshot
@@ -53,6 +54,11 @@ def assign(
     for negative, group in sorted(new):
         _give(group, loads.index(min(loads)), -negative, assigned, loads)
     return assigned
+
+
+def until_engines_come(groups: Iterable[Group], processes: int) -> dict[str, int]:
+    """Where requests wait for versions that have no engine here yet: any process will do, if it is always the same."""
+    return {name: crc32(group[0].encode()) % processes for group in groups for name in group}
 
 
 def owners_by_model(snapshot: Snapshot, owners: Mapping[str, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -34,7 +35,7 @@ from workers.gateway.sisters.company import write_report
 from workers.gateway.sisters.merging import add_totals, merge_reports, totals_of
 from workers.gateway.sisters.news import News
 from workers.gateway.sisters.overview import Overview, View
-from workers.gateway.sisters.ownership import assign, groups_of
+from workers.gateway.sisters.ownership import Group, assign, groups_of, until_engines_come
 from workers.gateway.sisters.passing import WAIT_S
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Parent:
         self._snapshot: Snapshot | None = None
         self._offered: list[Endpoint] = []
         self._owners: dict[str, int] = {}
+        self._told: dict[str, int] = {}
         self._inboxes = [channel.open_inbox() for _ in range(plan.processes)]
         self._children = [
             Child(number, self._command, self._hear, self._changed, time.monotonic) for number in range(plan.processes)
@@ -126,7 +128,7 @@ class Parent:
             logger.info("the gateway's processes are succeeded, and serve out")
             self._has_successor = True
             for child in self._children:
-                child.is_ending = True
+                child.will_end()
                 child.tell(control.Succeeded())
             await _first(ended, stop, self._plan.handover_grace_s + limit_s)
         for child in self._children:
@@ -159,7 +161,7 @@ class Parent:
     # -- to the processes
 
     def _first_words(self) -> list[control.Message]:
-        return [control.Owners(self._owners), self._up()]
+        return [control.Owners(self._told), self._up()]
 
     def _up(self) -> control.Up:
         return control.Up([child.number for child in self._children if child.is_up])
@@ -185,12 +187,14 @@ class Parent:
         self._offered = offered if offered is not None else self._offered
         if self._snapshot is not None and (snapshot is not None or offered is not None):
             endpoints = [*self._snapshot.endpoints, *self._offered]
-            self._own(assign(groups_of(self._snapshot), endpoints, self._owners, self._plan.processes))
+            self._own(groups_of(self._snapshot), endpoints)
 
-    def _own(self, owners: dict[str, int]) -> None:
-        if owners != self._owners:
-            self._owners = owners
-            self._tell_all(control.Owners(owners))
+    def _own(self, groups: list[Group], endpoints: list[Endpoint]) -> None:
+        self._owners = assign(groups, endpoints, self._owners, self._plan.processes)
+        told = until_engines_come(groups, self._plan.processes) | self._owners
+        if told != self._told:
+            self._told = told
+            self._tell_all(control.Owners(told))
 
     def _each_second(self) -> None:
         self._beat_at = time.monotonic()
@@ -268,5 +272,6 @@ def refuse_waiting(inbox: socket.socket) -> None:
 
 async def _first(ended: "asyncio.Future[list[None]]", stop: asyncio.Event, limit_s: float) -> None:
     stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait([ended, stopping], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+    waits: list[asyncio.Future[Any]] = [ended, stopping]
+    await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

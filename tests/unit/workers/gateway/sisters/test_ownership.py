@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.snapshot import Route, RouteTarget, Snapshot, Version
-from workers.gateway.sisters.ownership import assign, groups_of, owners_by_model
+from workers.gateway.sisters.ownership import assign, groups_of, owners_by_model, until_engines_come
 
 pytestmark = pytest.mark.unit
 
@@ -109,7 +109,10 @@ def test_a_route_that_joins_two_groups_moves_one_of_them():
     assert owners_by_model(joined, after) == {"x": owners["a"], "y": owners["a"]}
 
 
-def test_a_model_without_an_engine_is_nobodys():
-    only_a = snapshot({"a": "d1", "b": "d2"}, [("x", ["a"], []), ("y", ["b"], [])])
-    owners = assign(groups_of(only_a), [engine("a")], {}, 2)
-    assert owners_by_model(only_a, owners) == {"x": 0}
+@given(snapshots, st.integers(1, 4))
+def test_without_engines_a_group_waits_in_one_place_too(given_snapshot, processes):
+    groups = groups_of(given_snapshot)
+    owners = until_engines_come(groups, processes)
+    assert set(owners) == {version.version_id for version in given_snapshot.versions}
+    assert all(len({owners[version_id] for version_id in group}) == 1 for group in groups)
+    assert owners == until_engines_come(groups_of(given_snapshot), processes)
