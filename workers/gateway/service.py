@@ -205,7 +205,9 @@ class GatewayService:
     def _adopt(self, snapshot: Snapshot | None) -> None:
         if snapshot is None:
             return
-        self._surface.directory = Directory(snapshot, self._surface.directory)
+        previous = self._surface.directory
+        self._surface.directory = directory = Directory(snapshot, previous)
+        self._driver.weights_changed(directory.reweighed_since(previous))
         self._limits.adopt(snapshot.limits)
         self._prompts.adopt(snapshot.prompt_key)
         logger.info("snapshot generation %s is active", snapshot.generation)

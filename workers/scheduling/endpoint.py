@@ -187,9 +187,11 @@ class EndpointModel:
         if self._report is None or report.taken_at > self._report.taken_at:
             self.watchdog.reported(report)
         self._report = report
-        self._sent_since_report = sum(
-            ticket.kv_tokens for ticket in self.prefilling.values() if ticket.sent_at >= report.taken_at
-        )
+        taken_at, sent_since = report.taken_at, 0.0
+        for ticket in self.prefilling.values():
+            if ticket.sent_at >= taken_at:
+                sent_since += ticket.kv_tokens
+        self._sent_since_report = sent_since
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -207,8 +209,7 @@ class EndpointModel:
 
     def first_token(self, ticket: Ticket, now: float) -> None:
         """What is still in prefill shifts by what the model was wrong."""
-        if self.prefilling.pop(ticket.number, None) is None:
-            return
+        del self.prefilling[ticket.number]
         self.decoding += 1
         self.context_tokens += ticket.request.prompt_tokens + ticket.output_tokens / 2
         late_s = now - ticket.prefill_until

@@ -123,4 +123,4 @@ def _in_last_class(grant: Grant, directory: Directory) -> Grant:
     """Without promises of speed, and wherever the key was shown when the batch was made."""
     rank = directory.lowest_rank
     tenant = msgspec.structs.replace(grant.tenant, service_class=directory.class_names[rank])
-    return msgspec.structs.replace(grant, rank=rank, tenant=tenant, networks=None, ttft_slo_s=None, tpot_slo_s=None)
+    return Grant(key=grant.key, tenant=tenant, rank=rank, models=grant.models, paths=grant.paths)
