@@ -204,11 +204,10 @@ class Fleet:
     def _hits(self, request: Request) -> dict[int, int]:
         """Cached tokens by endpoint, of those with the longest matches."""
         hits: dict[int, int] = {}
-        if request.prefix_blocks:
-            for blocks, mask_of_level in self.index.match(request.prefix_blocks):
-                tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
-                for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
-                    hits[number] = tokens
+        for blocks, mask_of_level in self.index.match(request.prefix_blocks):
+            tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
+            for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
+                hits[number] = tokens
         return hits
 
     def _least_running(self, mask: int, count: int) -> list[int]:
