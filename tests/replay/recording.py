@@ -26,10 +26,10 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-FIELDS = Request.__slots__
+FIELDS = [name for name in dir(Request) if not name.startswith("_")]  # compiled or not
 TYPES = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
-    "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
+    "endpoint_reported": (None, "report"), "report_noted": (None, "report"), "prefixes_changed": (None, "changes"),
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ class Recorder:
 
     def __getattr__(self, name):
         method = getattr(self._core, name)
-        if name in {"next_deadline", "queued_total"}:
+        if name in {"next_deadline", "queued_total", "reports_matter_at"}:
             return method
 
         def call(*args, **named):

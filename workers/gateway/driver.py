@@ -214,7 +214,7 @@ class Driver:
     def _learn(self, flight: Flight, used: Used) -> None:
         terms = flight.terms
         version_id = terms.version_id
-        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
+        self.estimates.learn_length(flight.trail.tenant_id, version_id, used.output_tokens // terms.choices)
         is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
         if is_due and terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)

@@ -50,10 +50,12 @@ class Flights:
     def open(self, owner: Scheduled, terms: "Terms", label: str, now: float) -> Flight:
         """The request has its id; here it gets its share."""
         request, tenant = terms.request, terms.tenant
-        share = self._flows.enter(tenant, terms.fairness_id)
-        request.tenant_id, request.tenant_weight = share.account, share.weight
-        request.max_queued_of_tenant = share.max_queued
-        trail = Trail(label, tenant.tenant_id, tenant.service_class, request, now)
+        tenant_id = request.tenant_id
+        if terms.fairness_id or self._flows.divides(tenant_id):
+            share = self._flows.enter(tenant, terms.fairness_id)
+            request.tenant_id, request.tenant_weight = share.account, share.weight
+            request.max_queued_of_tenant = share.max_queued
+        trail = Trail(label, tenant_id, tenant.service_class, request, now)
         flight = self.by_id[request.request_id] = Flight(owner, terms, trail)
         self.trails.open(trail)
         if request.workflow_id:
@@ -73,7 +75,7 @@ class Flights:
             flight.trail.add(how, now, detail)
         flight.engine = None
         self.trails.close(flight.trail)
-        self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
+        self._flows.leave(flight.trail.tenant_id, request.tenant_id)
         if request.workflow_id:
             self.workflows.ended(request)
 

@@ -27,6 +27,10 @@ class Flows:
     def __init__(self) -> None:
         self._live: dict[str, dict[str, int]] = {}
 
+    def divides(self, tenant_id: str) -> bool:
+        """Whether any flow of the tenant is live."""
+        return tenant_id in self._live
+
     def enter(self, tenant: TenantPolicy, fairness_id: bytes) -> Share:
         if not fairness_id and tenant.tenant_id not in self._live:
             return Share(tenant.tenant_id, tenant.weight, tenant.max_queued_requests)

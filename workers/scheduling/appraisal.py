@@ -81,6 +81,8 @@ class Appraiser:
         limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
         if request.deadline_at is not None:
             limit_s = min(limit_s, self._until_deadline_s(ticket, endpoint, request.deadline_at))
+            if not is_speed_known:
+                ticket.hopeless_at = request.deadline_at
         ticket.has_limit = limit_s < inf and is_speed_known
         if limit_s == inf:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)

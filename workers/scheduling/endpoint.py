@@ -187,9 +187,11 @@ class EndpointModel:
         if self._report is None or report.taken_at > self._report.taken_at:
             self.watchdog.reported(report)
         self._report = report
-        self._sent_since_report = sum(
-            ticket.kv_tokens for ticket in self.prefilling.values() if ticket.sent_at >= report.taken_at
-        )
+        taken_at, sent_since = report.taken_at, 0.0
+        for ticket in self.prefilling.values():
+            if ticket.sent_at >= taken_at:
+                sent_since += ticket.kv_tokens
+        self._sent_since_report = sent_since
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:

@@ -85,8 +85,9 @@ class Fleet:
         self._place(endpoint, now)
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
-        """After a report: it changes nothing but the KV cache that is in use."""
-        self._place(endpoint, now)
+        """After a report: it changes nothing but the KV cache that is in use, and what was open is so still."""
+        if endpoint.number not in self._open:
+            self._place(endpoint, now)
 
     def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
@@ -128,9 +129,10 @@ class Fleet:
         if endpoint.is_draining or not endpoint.has_slot():
             return inf
         gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
-        return max(
-            endpoint.breaker.opens_at(), endpoint.ready_at, endpoint.paused_until, endpoint.prefill_until - gate_s
-        )
+        # One after the other: `max` of four is a call of a builtin, on each send and each end.
+        opens_at = max(endpoint.breaker.opens_at(), endpoint.ready_at)
+        opens_at = max(opens_at, endpoint.paused_until)
+        return max(opens_at, endpoint.prefill_until - gate_s)
 
     # the best endpoint
 

@@ -78,14 +78,15 @@ class Pool:
     def arrive(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Where the ticket runs at once; None when it waits."""
         if not self.fleet.endpoints:
-            self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+            self._await_endpoints(ticket)
             return None
         self._queue.set_weight(ticket.request.tenant_id, ticket.request.tenant_weight)
         self._appraise(ticket, now)
-        if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
+        if not self.waiting and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
-            if endpoint is not None:
+            if endpoint is not None and not self._comes_too_late(ticket):
                 self._queue.served_at_once(ticket)
+                self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
                 self._hand_over(ticket, endpoint, now)
                 return endpoint
         self.waiting[ticket.number] = ticket
@@ -94,9 +95,19 @@ class Pool:
             self._batch.joined(ticket)
         return None
 
-    def _is_calm(self) -> bool:
-        """Then whoever comes while nobody waits needs no plan."""
-        return self.fleet.load <= PRICED_LOAD and self._batch is None
+    def _await_endpoints(self, ticket: Ticket) -> None:
+        """Nothing can be said of it but when it is too late."""
+        deadline_at = ticket.request.deadline_at
+        ticket.state = State.NEW
+        ticket.hopeless_at = inf if deadline_at is None else deadline_at
+        self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+
+    def _needs_no_plan(self, ticket: Ticket, now: float) -> bool:
+        """Of one that comes while nobody waits: whether the plan would keep it, and let it go first."""
+        if self._batch is not None or not self.plan.admits(ticket, now):
+            return False
+        is_calm = self.fleet.load <= PRICED_LOAD or not ticket.has_limit
+        return is_calm or self.plan.holds_alone(ticket, self.fleet.backlog(now), now)
 
     def set_weight(self, tenant_id: str, weight: float) -> None:
         """Of what waits of the tenant; its share of the price changes with its next request."""
@@ -104,8 +115,8 @@ class Pool:
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]
-        if self._unappraised.pop(ticket.number, None) is None:
-            self.plan.leave(ticket, State.GONE)
+        self._unappraised.pop(ticket.number, None)
+        self.plan.leave(ticket, State.GONE)
 
     def note_usable(self, now: float) -> bool:
         """Whether an endpoint may be sent anything; remembers when that was so last."""

@@ -55,6 +55,10 @@ class Plan:
             return True
         return ticket.start_by >= now and ticket.density >= self.prices.price_of(ticket.request.tenant_id)
 
+    def holds_alone(self, ticket: Ticket, backlog: Backlog, now: float) -> bool:
+        """Whether `relieve` is sure to leave it, if nobody else waits."""
+        return not self.slots.is_overloaded_with(ticket, now, backlog, self._tuning.relief_s)
+
     def arrive(self, ticket: Ticket, now: float) -> None:
         """Leaves the ticket kept, parked or late; it was noted."""
         if self.admits(ticket, now):
