@@ -4,7 +4,8 @@ from collections import deque
 from math import log2
 
 WINDOW_S = 20.0
-BUCKETS_PER_OCTAVE = 4
+BUCKETS_PER_OCTAVE = 32
+"""Two per cent of density each: of much that is nearly alike a wide one would let in all or nothing."""
 PRICED_LOAD = 0.7
 LASTING_RATE = 0.01
 """Per update: at four a second, a mean over some 25 s of the window's load."""
@@ -45,31 +46,20 @@ class Demand:
         self._steps_by_bucket = None
 
     def price(self, room_s: float, *, of_kv: bool) -> float:
-        """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits."""
+        """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits.
+
+        It is the least of its bucket: requests that are alike are let in together, and what then fits is the plan's to
+        say.
+        """
         if (self.kv_s if of_kv else self.steps_s) <= room_s:
             return 0.0
         steps_by_bucket = self._buckets()
         by_bucket = self._kv_by_bucket if of_kv else steps_by_bucket
         for bucket in sorted(by_bucket, reverse=True):
-            cost_s = by_bucket[bucket]
-            if cost_s > room_s:
-                return self._price_within(bucket, room_s, of_kv=of_kv)
-            room_s -= cost_s
-        return 0.0
-
-    def _price_within(self, bucket: int, room_s: float, *, of_kv: bool) -> float:
-        """By each density in the bucket: of many that are alike as many as fit, and those that are equal together."""
-        least, beyond = _least_of(bucket), _least_of(bucket + 1)
-        inside = [
-            (density, kv_s if of_kv else steps_s)
-            for _, density, steps_s, kv_s in self._recent
-            if least <= density < beyond
-        ]
-        for density, cost_s in sorted(inside, reverse=True):
-            room_s -= cost_s
+            room_s -= by_bucket[bucket]
             if room_s < 0:
-                return density
-        return least
+                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
+        return 0.0
 
     def _count(self, density: float, steps_s: float, kv_s: float) -> None:
         self.steps_s += steps_s
@@ -91,10 +81,6 @@ class Demand:
 def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
     bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
     by_bucket[bucket] = by_bucket.get(bucket, 0.0) + cost_s
-
-
-def _least_of(bucket: int) -> float:
-    return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
 
 
 class BidPrices:

@@ -21,22 +21,21 @@ def test_the_price_is_the_density_at_which_the_densest_first_sum_fills_the_room(
 
 
 def test_of_requests_that_are_alike_as_many_are_let_in_as_fit():
-    """All within one step of the scale."""
+    """All within a fifth of each other."""
     demand = Demand()
     densities = [2.0 * 2 ** (number / 400) for number in range(100)]
     for density in densities:
         demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
     price = demand.price(40.0, of_kv=False)
-    assert sum(density >= price for density in densities) == pytest.approx(40, abs=1)
+    assert sum(density >= price for density in densities) == pytest.approx(40, abs=10)
 
 
-def test_requests_that_are_equal_are_let_in_together():
-    """And not kept out together: what then fits is the plan's to say."""
+def test_requests_that_are_equal_are_let_in_together_and_not_kept_out():
     for density in (2.01, 2.37):
         demand = Demand()
         for _ in range(100):
             demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
-        assert demand.price(50.0, of_kv=False) == density
+        assert 0.97 * density < demand.price(50.0, of_kv=False) <= density
 
 
 def test_what_is_older_than_the_window_is_forgotten():
