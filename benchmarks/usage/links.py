@@ -4,6 +4,7 @@ As an agent does, a link sends a batch when the one before it is acknowledged. F
 """
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import sys
@@ -34,6 +35,7 @@ def measure_links(yard: Yard, load: Load, links: int) -> None:
     """`load.records` of each link."""
     with multiprocessing.Pool(min(links, os.cpu_count() or 1)) as makers:
         frames = makers.starmap(_frames, [(number, load) for number in range(links)])
+    logging.getLogger("apps.common").setLevel(logging.ERROR)  # there is no controller to be told of a new node
     nodes = [_join(number) for number in range(links)]
     with running_web(yard) as (web, port):
         before_web_s, before_s = cpu_s_of(web.pid), _postgres_cpu_s(yard)
@@ -112,9 +114,9 @@ async def _tell(stored: list[int]) -> None:
 
 
 def _postgres_cpu_s(yard: Yard) -> float:
-    """The postmaster with all that it has started; of those that have ended, too."""
+    """The postmaster with all that it has started, and those of them that have ended."""
     children = Path(f"/proc/{yard.postmaster}/task/{yard.postmaster}/children").read_text().split()
-    return sum(cpu_s_of(int(pid)) for pid in (str(yard.postmaster), *children))
+    return cpu_s_of(yard.postmaster, with_ended=True) + sum(cpu_s_of(int(pid)) for pid in children)
 
 
 def _check_all_are_there(yard: Yard, count: int) -> None:

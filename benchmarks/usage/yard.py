@@ -138,9 +138,10 @@ def _set_up(days: int) -> None:
         make_partitions(now=NOW - timedelta(days=age))
 
 
-def cpu_s_of(pid: int) -> float:
+def cpu_s_of(pid: int, *, with_ended: bool = False) -> float:
+    """`with_ended`: with its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return sum(map(int, fields[11 : 15 if with_ended else 13])) / _TICKS
 
 
 def resident_bytes() -> int:

@@ -26,7 +26,7 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-FIELDS = Request.__slots__
+FIELDS = [name for name in dir(Request) if not name.startswith("_")]  # compiled or not
 TYPES = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
     "endpoint_reported": (None, "report"), "report_noted": (None, "report"), "prefixes_changed": (None, "changes"),

@@ -14,7 +14,7 @@ KINDS = ("whole", "stream", "stream", "stream", "cut", "two", "late", "completio
 
 @dataclass
 class Told:
-    """What became of one request. `usage` None: no answer ended. `pieces` of text came, or a refusal's `code`.
+    """What became of one request. `usage` None: no answer ended. `text` came, or a refusal's `code`.
 
     `is_whole`: the answer came to its end, be that an error's. `is_cut`: this client left in the middle.
     """
@@ -23,10 +23,15 @@ class Told:
     kind: str
     status: int | None = None
     usage: dict[str, Any] | None = None
-    pieces: int = 0
+    text: str = ""
     code: str = ""
     is_whole: bool = False
     is_cut: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """A word is a token of the fake engine, however many come in one piece."""
+        return len(self.text.split())
 
     @property
     def is_stream(self) -> bool:
@@ -38,9 +43,10 @@ class CountingClient(threading.Thread):
 
     def __init__(self, number: int, *, url: str, key: str, model: str, seed: int = 0) -> None:
         super().__init__(daemon=True)
-        self._number, self._key, self._model = number, key, model
+        self._key, self._model = key, model
         self._address = urlsplit(url)
-        self._chance = random.Random(f"{seed}-{number}")  # noqa: S311 - made-up requests
+        self._own_name = f"{seed}-{number}"
+        self._chance = random.Random(self._own_name)  # noqa: S311 - made-up requests
         self._is_over = threading.Event()
         self.told: list[Told] = []
 
@@ -50,7 +56,7 @@ class CountingClient(threading.Thread):
 
     def run(self) -> None:
         while not self._is_over.is_set():
-            told = Told(f"chaos-{self._number}-{len(self.told)}", self._chance.choice(KINDS))
+            told = Told(f"chaos-{self._own_name}-{len(self.told)}", self._chance.choice(KINDS))
             self.told.append(told)
             try:
                 self._ask(told)
@@ -105,11 +111,11 @@ class CountingClient(threading.Thread):
                 usage = event.get("usage") or usage
                 told.code = (event.get("error") or {}).get("code", "")
                 told.is_whole = told.is_whole or bool(told.code)
-                told.pieces += sum(map(_has_text, event.get("choices", ())))
-            if leaves_after is not None and told.pieces >= leaves_after:
+                told.text += "".join(map(_text_of, event.get("choices", ())))
+            if leaves_after is not None and told.tokens >= leaves_after:
                 told.is_cut = True
                 return
 
 
-def _has_text(choice: dict[str, Any]) -> bool:
-    return bool(choice.get("text") or (choice.get("delta") or {}).get("content"))
+def _text_of(choice: dict[str, Any]) -> str:
+    return choice.get("text") or (choice.get("delta") or {}).get("content") or ""

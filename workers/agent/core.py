@@ -135,6 +135,10 @@ class Agent:
                     await self._nudge.wait()
 
     def _turn(self) -> None:
+        try:
+            self._files.write_desired()
+        except OSError as error:
+            log.error("what is wanted is known and not written down: %s", error)  # noqa: TRY400 - the disk is to blame
         self._care.turn(is_cut_off=lease.is_cut_off(self._files.desired, self._seen, boot_clock()))
 
     # the link

@@ -58,6 +58,7 @@ _LEFT_OUT = frozenset(
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
         "gateway.networks",
+        "gateway.options",
         "gateway.outcomes",
         "gateway.paths",
         "gateway.recurring",

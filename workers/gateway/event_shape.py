@@ -8,8 +8,7 @@ from workers.gateway.event_stream import EVENT_END
 
 _FIRST_CHOICE = b'"choices":[{"index":0,'
 _NO_FINISH = b'"finish_reason":null'
-_BACKSLASH = 92
-_QUOTE = 34
+_BACKSLASH, _QUOTE, _LINE_END, _OBJECT_END = 92, 34, 10, 125
 _FEW = 24
 
 
@@ -20,67 +19,45 @@ class EventShape:
     what follows it in `after` holds quotes that are not. It ends with the brace that opens the count, if there is one.
     """
 
-    __slots__ = ("_between", "after", "before", "has_count")
+    __slots__ = ("_closing", "after", "before", "has_count")
 
     def __init__(self, before: bytes, after: bytes, *, has_count: bool) -> None:
         self.before = before
         self.after = after
         self.has_count = has_count
-        # What stands between two texts, or between a count and the next text.
-        self._between = (b"" if has_count else after) + EVENT_END + before
+        self._closing = after if has_count else after + EVENT_END
 
-    def find_run(self, events: bytes, at: int) -> "Run | None":
-        """All events of this shape from `at` on, as far as another one follows that begins like them.
-
-        None if there are none, or if one of them must be looked at by itself.
-        """
-        start = at + len(self.before)
-        if events[at:start] != self.before:
-            return None
-        parts = events[start:].split(self._between)
-        last = parts.pop()
-        if not parts:
-            return None
-        end = len(events) - len(last) - len(self.before)
-        return self._counted_run(parts, end) if self.has_count else _run_of(parts, parts, b"", end)
-
-    def _counted_run(self, parts: list[bytes], end: int) -> "Run | None":
-        texts: list[bytes] = []
-        counts: list[bytes] = []
-        for part in parts:
-            text, _, count = part.partition(self.after)
-            if not count.endswith(b"}"):
-                return None
-            texts.append(text)
-            counts.append(count)
-        counted = b"".join(counts)
-        if counted.find(b"{") >= 0 or counted.find(b"\n") >= 0:
-            return None
-        return _run_of(parts, texts, b"{" + counts[-1][:-1], end)
+    def find_run(self, events: bytes, at: int) -> "Run":
+        """All events of this shape from `at` on, up to the first that has to be looked at by itself."""
+        before, closing = self.before, self._closing
+        run = Run(at)
+        while True:
+            text_at = at + len(before)
+            if events[at:text_at] != before:
+                return run
+            text_end = _end_of_plain(events, text_at)
+            end = text_end + len(closing)
+            if text_end < 0 or events[text_end:end] != closing:
+                return run
+            if self.has_count:
+                count_end = events.find(b"\n", end)
+                if not _is_count(events, end, count_end):
+                    return run
+                run.count_at, run.count_end = end - 1, count_end - 1
+                end = count_end + len(EVENT_END)
+            run.texts.append(events[text_at:text_end])
+            run.end = at = end
 
 
 class Run:
-    """Events of one shape, one after the other: what of each is its own, their texts, and where the next begins.
+    """Events of one shape, one after the other: their texts, where the last one counts, and where the next begins."""
 
-    `count` is what the last one counts; `text` is all texts together.
-    """
+    __slots__ = ("count_at", "count_end", "end", "texts")
 
-    __slots__ = ("count", "end", "parts", "text", "texts")
-
-    def __init__(self, parts: list[bytes], texts: list[bytes], text: bytes, count: bytes, end: int) -> None:
-        self.parts = parts
-        self.texts = texts
-        self.text = text
-        self.count = count
-        self.end = end
-
-
-def _run_of(parts: list[bytes], texts: list[bytes], count: bytes, end: int) -> Run | None:
-    """None if something in a text is escaped, or an event that is none of them hides in it."""
-    text = b"".join(texts)
-    if text.find(b'"') >= 0 or text.find(b"\n") >= 0:
-        return None
-    return Run(parts, texts, text, count, end)
+    def __init__(self, at: int) -> None:
+        self.texts: list[bytes] = []
+        self.count_at = self.count_end = 0
+        self.end = at
 
 
 def shape_of(event: bytes, text_mark: bytes, count_key: bytes) -> EventShape | None:
@@ -106,12 +83,27 @@ def end_of_string(event: bytes, start: int) -> int:
     return end
 
 
-def find_quote(events: bytes, at: int, end: int) -> int:
-    """Index of the first quote from `at` on; -1 without one. Most texts are a few letters, for which a call is long."""
-    for place in range(at, min(end, at + _FEW)):
-        if events[place] == _QUOTE:
+def _end_of_plain(events: bytes, at: int) -> int:
+    """Index of the quote that ends a text in which nothing is escaped and no line ends; else -1.
+
+    Most texts are a few letters, for which a search is long.
+    """
+    for place in range(at, min(len(events), at + _FEW)):
+        letter = events[place]
+        if letter == _QUOTE:
             return place
-    return events.find(b'"', at + _FEW, end)
+        if letter in (_BACKSLASH, _LINE_END):
+            return -1
+    end = events.find(b'"', at + _FEW)
+    is_plain = end >= 0 and events.find(b"\\", at, end) < 0 and events.find(b"\n", at, end) < 0
+    return end if is_plain else -1
+
+
+def _is_count(events: bytes, at: int, end: int) -> bool:
+    """Whether what stands there is the rest of a count and of its event: no object within, and the end behind it."""
+    if end <= at or events[end - 1] != _OBJECT_END or events.find(b"{", at, end) >= 0:
+        return False
+    return events[end : end + len(EVENT_END)] == EVENT_END
 
 
 def _is_escaped(event: bytes, start: int, quote: int) -> bool:

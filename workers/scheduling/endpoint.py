@@ -209,8 +209,7 @@ class EndpointModel:
 
     def first_token(self, ticket: Ticket, now: float) -> None:
         """What is still in prefill shifts by what the model was wrong."""
-        if self.prefilling.pop(ticket.number, None) is None:
-            return
+        del self.prefilling[ticket.number]
         self.decoding += 1
         self.context_tokens += ticket.request.prompt_tokens + ticket.output_tokens / 2
         late_s = now - ticket.prefill_until

@@ -2,7 +2,7 @@
 
 import heapq
 from itertools import islice
-from math import inf
+from math import ceil, inf
 
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
@@ -19,7 +19,6 @@ MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
-HOT_MARGIN = 4.0
 NO_HITS: dict[int, int] = {}
 ROUNDING_S = 1e-9
 TIE_S = 1e-3
@@ -35,7 +34,9 @@ class Fleet:
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
         self.load = 0.0
+        self.bid_price = 0.0
         self._open: dict[int, EndpointModel] = {}
+        self._unusable: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
         self._running = 0
         self._backlog_at = -inf
@@ -53,6 +54,7 @@ class Fleet:
         del self.endpoints[endpoint.number]
         self._running -= len(endpoint.running)
         self._open.pop(endpoint.number, None)
+        self._unusable.pop(endpoint.number, None)
         self.index.forget_endpoint(endpoint.number)
 
     def free_number(self) -> int:
@@ -90,6 +92,10 @@ class Fleet:
     def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
+        if endpoint.is_usable(now):
+            self._unusable.pop(endpoint.number, None)
+        else:
+            self._unusable[endpoint.number] = endpoint
         if opens_at <= now:
             self._open[endpoint.number] = endpoint
             return
@@ -123,9 +129,10 @@ class Fleet:
         if endpoint.is_draining or not endpoint.has_slot():
             return inf
         gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
-        return max(
-            endpoint.breaker.opens_at(), endpoint.ready_at, endpoint.paused_until, endpoint.prefill_until - gate_s
-        )
+        # One after the other: `max` of four is a call of a builtin, on each send and each end.
+        opens_at = max(endpoint.breaker.opens_at(), endpoint.ready_at)
+        opens_at = max(opens_at, endpoint.paused_until)
+        return max(opens_at, endpoint.prefill_until - gate_s)
 
     # the best endpoint
 
@@ -179,6 +186,7 @@ class Fleet:
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
+        self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
         self._pause_for_pace(ticket, endpoint)
@@ -238,7 +246,7 @@ class Fleet:
             return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running():
+        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
@@ -255,13 +263,19 @@ class Fleet:
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
-    def _hot_running(self) -> float:
-        return self._running / len(self.endpoints) * self._tuning.hot_factor + HOT_MARGIN
+    def _is_hot(self, endpoint: EndpointModel) -> bool:
+        """Whether one more would be too many beside the others that may be sent anything, and more than is even."""
+        running = self._running + 1
+        for unusable in self._unusable.values():
+            running -= len(unusable.running)
+        mean = running / max(1, len(self.endpoints) - len(self._unusable))
+        return len(endpoint.running) + 1 > max(ceil(mean), self._tuning.hot_factor * mean)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.
 
-        Work that can wait leaves room for what cannot; under load, large work for small.
+        Work that can wait leaves room for what cannot; under load, large work for small, and what is hardly worth the
+        bid price for what is worth more.
         """
         tuning = self._tuning
         crowding = 0.0
@@ -269,6 +283,8 @@ class Fleet:
             crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
+        if self.bid_price:
+            ceiling -= tuning.kv_reserve * min(1.0, self.bid_price / ticket.density)
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
 
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:

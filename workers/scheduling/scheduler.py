@@ -119,6 +119,11 @@ class Scheduler:
             return [*commands, self._queues.forget(ticket, refusal[0], now, refusal[1])]
         return commands + self._queues.requeue(ticket, endpoint, now)
 
+    def weight_changed(self, tenant_id: str, weight: float) -> None:
+        """The tenant's weight was edited: what waits of it is charged by that from now on. Nothing is sent for it."""
+        for pool in self._queues.pools.values():
+            pool.set_weight(tenant_id, weight)
+
     # -- events: endpoints
 
     def endpoint_updated(

@@ -18,6 +18,7 @@ from apps.limits.selectors.limits import get_settings
 from apps.tenants.models import APIKey, Tenant
 from apps.tenants.selectors import list_key_origins
 from apps.tenants.services import PUBLISH
+from apps.usage.selectors.reratings import count_applied_reratings
 
 RECOUNT = "limits.recount"
 
@@ -42,7 +43,7 @@ def set_limit(
         "setter": setter_of(actor), "scope": scope, "subject": subject, "public_model": public_model, "kind": kind,
     }  # fmt: skip
     limit = Limit.objects.select_for_update().filter(tenant=tenant, **named).first()
-    limit = limit or Limit(tenant=tenant, **named)
+    limit = limit or Limit(tenant=tenant, counted_reratings=count_applied_reratings(), **named)
     return change_limit(actor=actor, limit=limit, amount=amount, burst=burst, soft_percent=soft_percent, now=now)
 
 

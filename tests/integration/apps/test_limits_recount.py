@@ -1,7 +1,7 @@
 """Use of periods is what usage records say, whatever Valkey or a gateway has lost."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
@@ -18,16 +18,21 @@ from apps.limits.services.limits import reset_limit, set_limit, set_limit_settin
 from apps.limits.services.recount import recount_limits
 from apps.tenants.services.keys import create_key, rotate_key
 from apps.usage.services.partitions import make_partitions
-from tests.factories.domain import NOW, make_node, make_tenant
+from apps.usage.services.prices import set_price
+from apps.usage.services.rerating import apply_rerating, run_reratings, start_rerating
+from tests.factories.domain import NOW, make_node, make_tenant, make_version
 from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.limits import EVENTS_KEY
 from workers.contracts.limits import LimitEvent as Told
+from workers.contracts.snapshot import Price
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.ledger import TTL_S
 from workers.gateway.limits.rulebook import TenantRules
 from workers.gateway.limits.valkey import ValkeyAuthority
 
 pytestmark = pytest.mark.integration
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -200,6 +205,37 @@ def test_each_users_own_account_is_filled(client, tenant):
         for key in client.keys(f"tokenyard:limits:a:{limit.pk}*")
     }
     assert bases == {"ann": 200, "bob": 100}
+
+
+def test_money_is_counted_anew_when_a_rerating_has_put_a_price_right(valkey, client, tenant):
+    """BerriAI/litellm#20615: a price that was typed per million shut a user out until somebody edited the database."""
+    version = make_version()
+    price = Price(output_pico_usd=10**12)
+    set_price(actor=SYSTEM, version=version, price=price, effective_from=NOW - 2 * DAY, now=NOW - DAY)
+    limit = set_limit(
+        actor=SYSTEM, tenant=tenant, scope="tenant", kind="cost_per_day", amount=Decimal(10), now=NOW - DAY
+    )
+    recount()
+    account = account_of(limit, tenant)
+    say(valkey, "boot-1", account, 1)
+    account.cover(40 * 10**9)
+    account.reserve(40 * 10**9, 0.0)
+    account.settle(40 * 10**9, 40, 40 * 10**12, 0.0)
+    say(valkey, "boot-1", account, 2)
+    store(tenant, version_id=str(version.pk), cost_pico_usd=40 * 10**12)
+    assert used(limit, tenant) == 40 * 10**9
+    right = Price(output_pico_usd=10**6)
+    set_price(actor=SYSTEM, version=version, price=right, effective_from=NOW - DAY, now=NOW)
+    row = start_rerating(actor=SYSTEM, start=NOW - DAY / 2, end=NOW + DAY, reason="typed per million", now=NOW)
+    run_reratings(now=NOW)
+    apply_rerating(actor=SYSTEM, rerating=row, now=NOW)
+    run_reratings(now=NOW)
+    recount()
+    limit.refresh_from_db()
+    assert used(limit, tenant) == 40 * 10**6 // 1000
+    told = say(valkey, "boot-1", account_of(limit, tenant), 3)
+    assert (told.state, told.used) == ("ready", 40_000)
+    assert recount() == 0, "and not again and again"
 
 
 @pytest.mark.parametrize("subject", ["*", "first", "newest"])

@@ -152,8 +152,8 @@ def check(told, found):
     for one in told:
         if one.usage is not None:
             check_finished(one, records[one.request_id])
-        elif one.pieces:
-            assert records[one.request_id][1] >= one.pieces, (one, records[one.request_id])
+        elif one.tokens:
+            assert records[one.request_id][1] >= one.tokens, (one, records[one.request_id])
     assert found["summed"] == found["counted"]
     assert (found["missing"], found["quarantined"], found["mispriced"]) == (0, 0, 0)
 
@@ -164,7 +164,7 @@ def check_finished(one, record):
     assert (input_tokens, output_tokens) == counted, one
     assert (outcome, source) == ("completed", "engine")
     if one.is_stream:
-        assert one.pieces == output_tokens, one
+        assert one.tokens == output_tokens, one
     if attempts == 1:
         assert wasted_tokens == 0, one
 

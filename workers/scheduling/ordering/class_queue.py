@@ -1,6 +1,6 @@
 """Tickets of several service classes: the most urgent first, as long as every class gets its share."""
 
-from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, FairQueue
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS
@@ -12,6 +12,8 @@ class ClassQueue:
     Of the classes that wait, those no more than `lead_s` ahead of the least served one compete by latest start: a
     flooded class delays no other beyond that, an idle share is lent, and no class starves. Without `is_fair` all
     tickets count as one tenant's of one class.
+
+    A tenant's weight is the last that was told, for all that waits of it.
     """
 
     def __init__(self, lead_s: float, *, is_fair: bool) -> None:
@@ -19,6 +21,7 @@ class ClassQueue:
         self._is_fair = is_fair
         self._queues: dict[int, FairQueue] = {}
         self._clocks: dict[int, float] = {}
+        self._weights: dict[str, float] = {}
         self._floor = 0.0
         self._moves = 0
 
@@ -29,6 +32,11 @@ class ClassQueue:
         for queue in self._queues.values():
             changes += queue.changes
         return changes
+
+    def set_weight(self, tenant_id: str, weight: float) -> None:
+        self._weights[tenant_id] = weight
+        if len(self._weights) > MAX_CLOCKS:
+            del self._weights[next(iter(self._weights))]
 
     def push(self, ticket: Ticket) -> None:
         rank, tenant_id = self._place_of(ticket)
@@ -50,7 +58,7 @@ class ClassQueue:
         """Charges class and tenant for a ticket that was sent."""
         rank, tenant_id = self._place_of(ticket)
         self._set_clock(rank, self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank))
-        self._queue_of(rank).served(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+        self._queue_of(rank).served(tenant_id, ticket.cost_s / self._weight_of(ticket))
 
     def served_at_once(self, ticket: Ticket) -> None:
         """The same as `push`, `pop` and `served` of a ticket while nobody waits."""
@@ -58,7 +66,11 @@ class ClassQueue:
         clock = max(self._clocks.get(rank, 0.0), self._floor)
         self._set_floor(clock)
         self._clocks[rank] = clock + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
-        self._queue_of(rank).served_at_once(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+        self._queue_of(rank).served_at_once(tenant_id, ticket.cost_s / self._weight_of(ticket))
+
+    def _weight_of(self, ticket: Ticket) -> float:
+        request = ticket.request
+        return self._weights.get(request.tenant_id, request.tenant_weight)
 
     def _set_clock(self, rank: int, clock: float) -> None:
         if self._clocks.get(rank) != clock:

@@ -44,8 +44,8 @@ class Plan:
     def note(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Counts a newcomer in what is asked for."""
         self.prices.arrived(
-            ticket.request.tenant_id, fair_weight, density=ticket.density, cost_s=ticket.cost_s, now=now,
-            kv_s=ticket.kv_s,
+            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
+            kv_s=ticket.kv_s, now=now,
         )  # fmt: skip
         self._update_price(now)
 
@@ -54,6 +54,10 @@ class Plan:
         if not ticket.has_limit:
             return True
         return ticket.start_by >= now and ticket.density >= self.prices.price_of(ticket.request.tenant_id)
+
+    def holds_alone(self, ticket: Ticket, backlog: Backlog, now: float) -> bool:
+        """Whether `relieve` is sure to leave it, if nobody else waits."""
+        return not self.slots.is_overloaded_with(ticket, now, backlog, self._tuning.relief_s)
 
     def arrive(self, ticket: Ticket, now: float) -> None:
         """Leaves the ticket kept, parked or late; it was noted."""

@@ -85,6 +85,21 @@ def test_fuzz_a_chunked_answer_is_the_same_whatever_pieces_it_comes_in(chunks, c
         assert collector.end == "failed"
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(CHUNKS, CUTS, st.sampled_from([HEAD, HEAD.replace(b"200 OK", b"400 No")])), max_size=4))
+def test_fuzz_each_of_several_answers_of_a_connection_is_read_as_the_first_would_be(answers):
+    connection = asked(Collector())
+    for number, (chunks, cuts, head) in enumerate(answers):
+        collector = Collector()
+        if number:
+            connection.ask(b"", collector)
+        else:
+            connection._reader = collector
+        for piece in pieces_of(head + b"".join(map(chunked, chunks)) + b"0\r\n\r\n", cuts):
+            connection.data_received(piece)
+        assert (collector.status, collector.body, collector.end) == (int(head[9:12]), b"".join(chunks), "ended")
+
+
 @given(CHUNKS, CUTS)
 def test_fuzz_an_answer_without_chunks_is_not_taken_for_one(chunks, cuts):
     body = b"".join(chunked(piece) for piece in chunks)

@@ -45,7 +45,7 @@ DELTAS: st.SearchStrategy[dict[str, Any]] = (
 EVENTS = (
     st.builds(event, st.integers(0, 2), DELTAS, st.sampled_from([None, None, None, "stop"]), st.integers(0, 9))
     | st.builds(lambda text: event(0, {"content": text}, None, 3), TEXTS)
-    | st.sampled_from([b": a comment\n\n", b"data: [DONE]\n\n", b"\n\n", b"event: x\ndata: 1\n\n"])
+    | st.sampled_from([b": a comment\n\n", b"data: [DONE]\n\n", b"\n\n", b"\n", b"event: x\ndata: 1\n\n"])
     | st.just(encoded(HEAD | {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 4}}))
     | st.just(b'data: {"error": {"message": "no", "code": 500}}\n\n')
 )
