@@ -71,6 +71,14 @@ def read_sessions(path: Path) -> list[TraceSession]:
         return [msgspec.json.decode(line, type=TraceSession) for line in lines]
 
 
+def later(trace: list[TraceRequest], begin: float) -> list[TraceRequest]:
+    """Without so large a share of its start; its times begin at 0 again."""
+    rest = trace[int(begin * len(trace)) :]
+    if not begin or not rest:
+        return rest
+    return [msgspec.structs.replace(request, at_s=request.at_s - rest[0].at_s) for request in rest]
+
+
 def _open(path: Path) -> IO[bytes]:
     """Gzipped or not, whatever its name says."""
     with path.open("rb") as file:
