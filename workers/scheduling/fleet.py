@@ -86,8 +86,8 @@ class Fleet:
         self._place(endpoint, now)
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
-        """After a report: it changes nothing but the KV cache that is in use, and what was open is so still."""
-        if endpoint.number not in self._open:
+        """After a report: it changes nothing but the KV cache that is in use; time may have opened the endpoint."""
+        if endpoint.opens_at <= now and endpoint.number not in self._open:
             self._place(endpoint, now)
 
     def _place(self, endpoint: EndpointModel, now: float) -> None:
