@@ -80,7 +80,7 @@ def _document_query(operation: dict[str, Any]) -> None:
     """An empty text asks for nothing. What is given by pattern or format is left out, or is one."""
     for each in operation.get("parameters", ()):
         schema = each["schema"]
-        if each["name"] == "zone":
+        if each["name"] == "zone" and "pattern" not in schema:
             each["schema"] = _OF_ZONES
         elif each["in"] == "query" and not {"format", "pattern", "enum", "$ref"} & set(schema):
             schema.pop("minLength", None)
