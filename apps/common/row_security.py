@@ -81,8 +81,9 @@ def _fence(cursor: Any, table: str, kind: str) -> None:
 
 
 def _visible_rows(column: str, kind: str) -> sql.Composed:
-    """The setting is read once per statement, hence the sub-selects."""
-    setting = sql.SQL("(SELECT current_setting({}, true))").format(sql.Literal(SETTING))
+    """The setting is read, and taken apart, once per statement, hence the sub-selects."""
+    setting = sql.SQL("current_setting({}, true)").format(sql.Literal(SETTING))
     return sql.SQL(
-        "{setting} = {every} OR {column} = ANY (string_to_array(nullif({setting}, {every}), ',')::{kind}[])"
+        "(SELECT {setting}) = {every} "
+        "OR {column} = ANY ((SELECT string_to_array(nullif({setting}, {every}), ',')::{kind}[])::{kind}[])"
     ).format(setting=setting, every=sql.Literal(EVERY), column=sql.Identifier(column), kind=sql.SQL(kind))

@@ -58,6 +58,7 @@ class Limit(models.Model):
     reset_at = models.DateTimeField(null=True, blank=True)
     revision = models.PositiveIntegerField(default=0)
     changed_at = models.DateTimeField()
+    counted_reratings = models.IntegerField(default=0)  # how many had been applied when its money was counted
 
     class Meta:
         ordering = ["scope", "kind", "public_model", "subject", "id"]

@@ -63,11 +63,6 @@ def may_revoke_key(actor: Actor, tenant_id: UUID, owner_id: UUID | None) -> bool
     return may(actor, Permission.REVOKE_KEYS, tenant_id) or (is_own and may_create_key(actor, tenant_id))
 
 
-def may_see_usage(actor: Actor, tenant_id: UUID | None) -> bool:
-    """`None` asks for the usage of every tenant."""
-    return has_every_tenant(actor) if tenant_id is None else may_see_tenant(actor, tenant_id)
-
-
 def may_set_prices(actor: Actor) -> bool:
     return may_somewhere(actor, Permission.SET_PRICES)
 

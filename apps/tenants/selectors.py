@@ -214,6 +214,18 @@ def list_usable_keys(*, now: datetime) -> QuerySet[APIKey]:
     return APIKey.objects.usable(now).order_by("id")
 
 
+def list_key_origins(tenant_id: UUID | None = None) -> dict[UUID, dict[str, str]]:
+    """By tenant, of each key that was made by rotating another: the first of that chain. Ids as texts."""
+    origins: dict[UUID, dict[str, str]] = {}
+    rotated = APIKey.objects.exclude(replaces=None).order_by("created_at", "id")
+    if tenant_id is not None:
+        rotated = rotated.filter(tenant_id=tenant_id)
+    for key, replaced, tenant in rotated.values_list("id", "replaces_id", "tenant_id"):
+        of_tenant = origins.setdefault(tenant, {})
+        of_tenant[str(key)] = of_tenant.get(str(replaced), str(replaced))
+    return origins
+
+
 def name_users(ids: set[UUID]) -> dict[UUID, str]:
     return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
 

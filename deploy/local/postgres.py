@@ -37,7 +37,10 @@ _SETTINGS = (
     "unix_socket_permissions=0700",
     "password_encryption=scram-sha-256",
     "max_connections=100",
-    "shared_buffers=64MB",
+    "shared_buffers=128MB",
+    # Usage comes without a pause: a page is written to the log whole once a checkpoint, so they are far apart.
+    "max_wal_size=2GB",
+    "checkpoint_timeout=15min",
     "timezone=UTC",
     "log_timezone=UTC",
     "log_line_prefix=",

@@ -1,5 +1,6 @@
 import itertools
 
+from apps.usage.services.ingest import Incoming, ingest_batches
 from workers.contracts.decisions import Choice, DecisionStep, EndpointScore, RequestDecision
 from workers.contracts.ids import uuid7
 from workers.contracts.usage import UsageRecord
@@ -79,3 +80,9 @@ def decision_on(record):
             )
         ],
     )
+
+
+def ingest_records(*, records, node_id, now, undecodable=()):
+    """One batch of one node."""
+    (counts,) = ingest_batches([Incoming(node_id=node_id, records=records, undecodable=undecodable)], now=now)
+    return counts

@@ -17,11 +17,10 @@ from apps.tenants.models import APIKey, Invitation, Membership
 from apps.tenants.services import create_key, invite
 from apps.usage.models import Budget, QuarantinedRecord, Rerating
 from apps.usage.services.budgets import create_budget
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.rerating import run_reratings, start_rerating
 from tests.factories.domain import NOW, People, make_deployment, make_node, make_people, make_replica, make_version
-from tests.factories.usage import decision_on, make_record
+from tests.factories.usage import decision_on, ingest_records, make_record
 from workers.contracts.usage import UsageRecord
 
 

@@ -58,6 +58,7 @@ class World:
     gateways: int = 2
     degraded: Degraded = "share"
     time_zone: str = "UTC"
+    key_origins: dict[str, str] = field(default_factory=dict)
     now: float = BEGIN_S
     authority: LocalAuthority = field(init=False)
     ledgers: dict[str, Ledger] = field(init=False)
@@ -69,7 +70,13 @@ class World:
         self.set_rules(self.rules)
 
     def set_rules(self, rules: list[LimitRule]) -> None:
-        limits = TenantLimits(tenant_id="t1", rules=rules, degraded=self.degraded, time_zone=self.time_zone)
+        limits = TenantLimits(
+            tenant_id="t1",
+            rules=rules,
+            degraded=self.degraded,
+            time_zone=self.time_zone,
+            key_origins=self.key_origins,
+        )
         self.tenant = TenantRules(limits)
         for ledger in self.ledgers.values():
             ledger.adopt(rules)

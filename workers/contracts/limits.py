@@ -87,7 +87,8 @@ class Block(Struct, frozen=True, kw_only=True):
 class TenantLimits(Struct, frozen=True, kw_only=True):
     """Days and months are those of `time_zone` (IANA).
 
-    `degraded`: while Valkey cannot be asked, each gateway admits its share of what was left, or refuses.
+    `degraded`: while Valkey cannot be asked, each gateway admits its share of what was left, or refuses. `key_origins`
+    has of each key that was made by rotating another the first of that chain: all of a chain are one key to a limit.
     """
 
     tenant_id: str
@@ -95,6 +96,7 @@ class TenantLimits(Struct, frozen=True, kw_only=True):
     degraded: Degraded = "share"
     rules: list[LimitRule] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
+    key_origins: dict[str, str] = field(default_factory=dict)
 
 
 class LimitEvent(Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ class Candidate(Struct, eq=False):
             model=settlement.public_model,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
-            is_output_known=self.output_limit is not None,
+            is_output_known=self.output_limit is not None or self.path.task == "embed",
             price=settlement.price,
         )
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -67,6 +68,11 @@ class Usage(Struct):
         cls, tokens_in: int | None, tokens_out: int | None, *, cached: int | None = 0, reasoning: int | None = 0
     ) -> "Usage":
         return cls(tokens_in, tokens_out, PromptDetails(cached), CompletionDetails(reasoning))
+
+    @property
+    def is_empty(self) -> bool:
+        """It names no tokens, so it says nothing: no request has none."""
+        return not self.prompt_tokens and not self.completion_tokens
 
     @property
     def cached_tokens(self) -> int:
@@ -169,6 +175,27 @@ def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
         return msgspec.json.encode(known | fields)
     except msgspec.DecodeError:
         return json.dumps(json.loads(body) | fields).encode()
+
+
+def with_flat_object(body: bytes, name: str, known: dict[str, Any], wanted: dict[str, Any]) -> bytes:
+    """The same with `wanted` for an object that stands there already; nearly always nothing else has to be read."""
+    pattern = _flat_object(name)
+    found = pattern.search(body)
+    if found is None or pattern.search(body, found.end()) is not None or not _is_encoded(known, found[1]):
+        return with_fields(body, {name: wanted})
+    return body[: found.start(1)] + msgspec.json.encode(wanted) + body[found.end(1) :]
+
+
+def _is_encoded(known: dict[str, Any], text: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == known)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+@cache
+def _flat_object(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb'"%b"\s*:\s*(\{[^{}\\]*\})' % name.encode())
 
 
 def with_model(body: bytes, name: str) -> bytes:

@@ -102,14 +102,14 @@ class Tally:
 
     def of_stream(self, stream: AnswerStream) -> Used:
         usage = stream.usage
-        if usage is not None:
+        if usage is not None and not usage.is_empty:
             return reported(usage)
         return self.settlement.estimate(stream.events_with_output, stream.input_tokens)
 
     def of_whole(self, body: bytes, now: float) -> Used:
         answer = self._question.path.api.read_answer(body)
         self._learn_first_token(answer, now)
-        if answer.usage is None:
+        if answer.usage is None or answer.usage.is_empty:
             return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
         choices = body.count(_CHOICE_KEY)
         if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:

@@ -7,7 +7,14 @@ from zoneinfo import ZoneInfo
 from apps.common.errors import InvalidInputError
 
 DAYS_OF = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
-LABELS = {"today": "Today", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
+LABELS = {
+    "today": "Today",
+    "7d": "7 days",
+    "30d": "30 days",
+    "90d": "90 days",
+    "month": "This month",
+    "last-month": "Last month",
+}
 DEFAULT = "7d"
 EARLIEST = date(2020, 1, 1)
 LATEST = date(2199, 12, 31)
@@ -71,6 +78,11 @@ def period_for(*, name: str, first: str, last: str, zone: ZoneInfo, now: datetim
     today = now.astimezone(zone).date()
     if first and last:
         return Period("", zone, _day(first), _day(last))
+    if name == "month":
+        return Period(name, zone, today.replace(day=1), today)
+    if name == "last-month":
+        last_day = today.replace(day=1) - timedelta(days=1)
+        return Period(name, zone, last_day.replace(day=1), last_day)
     chosen = name if name in DAYS_OF else DEFAULT
     return Period(chosen, zone, today - timedelta(days=DAYS_OF[chosen] - 1), today)
 

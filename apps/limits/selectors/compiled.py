@@ -5,9 +5,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
+from msgspec import structs
+
 from apps.limits.models import Block, Limit, LimitSettings
 from apps.limits.selectors.limits import ancestors_of
 from apps.tenants.models import Tenant
+from apps.tenants.selectors import list_key_origins
 from workers.contracts import limits as contract
 
 _Rows = dict[UUID | None, list[Limit]]
@@ -25,7 +28,12 @@ def compile_limits(*, now: datetime) -> list[contract.TenantLimits]:
     settings = {row.tenant_id: row for row in LimitSettings.objects.all()}
     tenants = Tenant.objects.present().select_related("parent__parent").order_by("id")
     compiled = [_compile(tenant, rows, blocks[tenant.pk], settings.get(tenant.pk)) for tenant in tenants]
-    return [one for one in compiled if one.rules or one.blocks]
+    origins = list_key_origins()
+    return [
+        structs.replace(one, key_origins=origins.get(UUID(one.tenant_id), {}))
+        for one in compiled
+        if one.rules or one.blocks
+    ]
 
 
 def _compile(tenant: Tenant, rows: _Rows, blocks: list[Block], settings: LimitSettings | None) -> contract.TenantLimits:

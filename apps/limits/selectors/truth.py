@@ -1,7 +1,7 @@
 """What usage records say was used of a limit in a period, by subject and gateway process."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -14,6 +14,7 @@ from django.db.models.lookups import Exact
 from apps.limits.models import Limit
 from apps.limits.policies import NANO_PER_USD
 from apps.tenants.models import Tenant
+from apps.tenants.selectors import list_key_origins
 from apps.usage.models import UsageRecord
 from apps.usage.policies.checking import EARLY_DAYS
 from apps.usage.policies.slots import utc_days
@@ -30,11 +31,13 @@ def sum_by_subject(*, limit: Limit, holder: UUID, period: Period, now: datetime)
     Day after day, so that no statement runs longer than a day of records takes, however long the period is.
     """
     tenants = _tenants(limit, holder)
+    origins = list_key_origins(holder).get(holder, {}) if limit.scope == "key" else {}
     used: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     for start, end in _days(limit, period, now):
-        records = _records(limit, tenants).filter(arrived_at__gte=start, arrived_at__lt=end)
+        records = _records(limit, tenants, origins).filter(arrived_at__gte=start, arrived_at__lt=end)
         for row in records.values("subject", "boot_id").annotate(used=_SUMS[limit.kind in MONEY_KINDS]):
-            used[row["subject"] or ""][row["boot_id"]] += row["used"]
+            subject = row["subject"] or ""
+            used[origins.get(subject, subject)][row["boot_id"]] += row["used"]
     return {
         subject_name(str(holder), subject): {boot: int(amount) for boot, amount in by_boot.items() if int(amount)}
         for subject, by_boot in used.items()
@@ -53,12 +56,17 @@ def _days(limit: Limit, period: Period, now: datetime) -> Iterator[tuple[datetim
     return utc_days(start, end)
 
 
-def _records(limit: Limit, tenants: Sequence[UUID]) -> QuerySet[Any]:
+def _records(limit: Limit, tenants: Sequence[UUID], origins: Mapping[str, str]) -> QuerySet[Any]:
     records: QuerySet[Any] = UsageRecord.objects.filter(tenant_id__in=tenants)
     if limit.public_model:
         records = records.filter(public_model=limit.public_model)
     records = records.annotate(subject=_subject(limit.scope)).order_by()
-    return records if limit.subject in {"", EACH} else records.filter(Exact(F("subject"), Value(limit.subject)))
+    if limit.subject in {"", EACH}:
+        return records
+    if limit.scope == "key":
+        origin = origins.get(limit.subject, limit.subject)
+        return records.filter(key_id__in=[origin, *(key for key, first in origins.items() if first == origin)])
+    return records.filter(Exact(F("subject"), Value(limit.subject)))
 
 
 def _subject(scope: str) -> Cast | Coalesce | Value:

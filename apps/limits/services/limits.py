@@ -16,7 +16,9 @@ from apps.limits.models import Block, Limit, LimitSettings
 from apps.limits.policies import is_zone, problem_of, setter_of, shown_amount, units_of
 from apps.limits.selectors.limits import get_settings
 from apps.tenants.models import APIKey, Tenant
+from apps.tenants.selectors import list_key_origins
 from apps.tenants.services import PUBLISH
+from apps.usage.selectors.reratings import count_applied_reratings
 
 RECOUNT = "limits.recount"
 
@@ -36,11 +38,12 @@ def set_limit(
     soft_percent: int | None = None,
 ) -> Limit:
     """Makes it, or changes the one that the same people set for the same. Money is in dollars."""
-    setter = setter_of(actor)
-    named = {"setter": setter, "scope": scope, "subject": subject, "public_model": public_model, "kind": kind}
+    subject = _known_subject(tenant, scope, subject)
+    named = {
+        "setter": setter_of(actor), "scope": scope, "subject": subject, "public_model": public_model, "kind": kind,
+    }  # fmt: skip
     limit = Limit.objects.select_for_update().filter(tenant=tenant, **named).first()
-    limit = limit or Limit(tenant=tenant, **named)
-    _require_subject(tenant, scope, subject)
+    limit = limit or Limit(tenant=tenant, counted_reratings=count_applied_reratings(), **named)
     return change_limit(actor=actor, limit=limit, amount=amount, burst=burst, soft_percent=soft_percent, now=now)
 
 
@@ -135,7 +138,7 @@ def block(
         raise InvalidInputError(f"{field}: {text}", fields={field: text})
     if until is not None and until <= now:
         raise InvalidInputError("a block ends in the future", fields={"until": "is past"})
-    _require_subject(tenant, scope, subject)
+    subject = _known_subject(tenant, scope, subject)
     row = Block(tenant=tenant, setter=setter, scope=scope, subject=subject, reason=reason, until=until, created_at=now)
     Block.objects.filter(tenant=tenant, setter=setter, scope=scope, subject=subject).delete()
     save_checked(row)
@@ -206,10 +209,10 @@ def _units(kind: str, amount: Decimal) -> int:
     return units
 
 
-def _require_subject(tenant: Tenant | None, scope: str, subject: str) -> None:
-    """A key or member of another tenant would be one that nobody here can see."""
+def _known_subject(tenant: Tenant | None, scope: str, subject: str) -> str:
+    """A key or member of another tenant would be one that nobody here can see. A rotated key is still the first one."""
     if subject in {"", "*"} or tenant is None:
-        return
+        return subject
     is_known = {
         "key": lambda: APIKey.objects.filter(tenant=tenant, pk=subject).exists(),
         "member": lambda: (
@@ -220,6 +223,7 @@ def _require_subject(tenant: Tenant | None, scope: str, subject: str) -> None:
     problem = problem_of(setter="", scope=scope, subject=subject, kind="", amount=0, burst=None)
     if problem is None and is_known is not None and not is_known():
         raise InvalidInputError(f"no such {scope} here", fields={"subject": f"no such {scope} here"})
+    return list_key_origins(tenant.pk).get(tenant.pk, {}).get(subject, subject) if scope == "key" else subject
 
 
 def _state_of(limit: Limit) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Use of periods in Valkey, put right from usage records: after Valkey or a gateway died, and for limits that are new.
+"""Use of periods in Valkey, put right from usage records: after Valkey or a gateway died, for new limits and prices.
 
 What gateway processes that live have spent they say themselves; of the others the records know. Each account is
 written only if no process has begun to use it since it was read; else the next turn does it.
@@ -13,15 +13,20 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from django.db import transaction
+from django.db.models import F
 from redis.exceptions import RedisError
 
 from apps.common.services import lead
+from apps.common.tasks_by_name import enqueue_on_commit
 from apps.common.valkey import blocking_client
 from apps.limits.models import Limit
 from apps.limits.policies import Counted, put_together
 from apps.limits.selectors.compiled import rule_of, zones_of
 from apps.limits.selectors.truth import sum_by_subject
 from apps.tenants.models import Tenant
+from apps.tenants.services import PUBLISH
+from apps.usage.selectors.reratings import count_applied_reratings
 from workers.contracts import limits as contract
 from workers.contracts.limit_periods import period_at
 
@@ -71,10 +76,28 @@ def recount_limits(*, holder: str, now: datetime) -> int:
         if fence is None:
             return 0
         try:
-            return sum(_recount_if_due(limit, now) for limit in Limit.objects.filter(kind__in=contract.SPANS))
+            applied = count_applied_reratings()
+            return sum(_turn_of(limit, applied, now) for limit in Limit.objects.filter(kind__in=contract.SPANS))
         except (RedisError, OSError) as error:
             log.warning("use of limits was not counted", extra={"error": str(error)})
             return 0
+
+
+def _turn_of(limit: Limit, applied: int, now: datetime) -> int:
+    is_in_old_prices = limit.kind in contract.MONEY_KINDS and limit.counted_reratings != applied
+    return _count_anew(limit, applied, now) if is_in_old_prices else _recount_if_due(limit, now)
+
+
+def _count_anew(limit: Limit, applied: int, now: datetime) -> int:
+    """Under another name, of which gateways hear when it is counted: what they said themselves is in the old prices."""
+    before = limit.reset_count
+    limit.reset_count += 1
+    counted = _recount_if_due(limit, now)
+    with transaction.atomic():
+        anew = {"reset_count": limit.reset_count, "revision": F("revision") + 1, "counted_reratings": applied}
+        Limit.objects.filter(pk=limit.pk, reset_count=before).update(**anew)
+        enqueue_on_commit(PUBLISH)
+    return counted
 
 
 def _recount_if_due(limit: Limit, now: datetime) -> int:

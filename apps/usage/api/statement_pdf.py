@@ -11,6 +11,7 @@ from apps.usage.selectors.statements import Statement
 
 _HEADS = ("Requests", "Input", "Cached", "Output", "List USD", "Cost USD")
 _WIDTHS = (58, 20, 24, 20, 22, 23, 23)
+_NOT_FINAL = "Not final: late records may come until a week after the month, or a price is missing."
 
 
 class _Page(FPDF):
@@ -77,7 +78,11 @@ def _notes(page: _Page, statement: Statement) -> None:
         notes.append(f"{totals.unpriced_count:,} requests have no price yet and are not in the amount.")
     if statement.reratings:
         notes.append(f"Re-ratings applied: {', '.join(map(str, statement.reratings))}.")
-    notes.append("Final." if statement.is_final else "Not final: the month runs, or a price is missing.")
+    notes.append(
+        "Final."
+        if statement.is_final
+        else "Not final: late records may come until a week after the month, or a price is missing."
+    )
     for note in notes:
         _line(page, note, size=8)
 

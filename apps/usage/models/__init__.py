@@ -15,6 +15,7 @@ from apps.usage.models.rollups import (
     UsageByModel,
     UsageByWorkflow,
     UsageDay,
+    UsageEndUserDay,
     UsageSlot,
     UsageTotal,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "UsageByModel",
     "UsageByWorkflow",
     "UsageDay",
+    "UsageEndUserDay",
     "UsageRecord",
     "UsageSlot",
     "UsageSource",

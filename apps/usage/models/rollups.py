@@ -88,7 +88,7 @@ class UsageByModel(UsageSums):
 
 
 class UsageByEndUser(UsageSums):
-    """Only of requests that name an end user; apart, because there may be very many."""
+    """Whom requests name as their end user, or nobody; apart, because there may be very many."""
 
     dimensions = END_USER
 
@@ -100,8 +100,22 @@ class UsageByEndUser(UsageSums):
         indexes = _by_time("usage_by_end_user")
 
 
+class UsageEndUserDay(UsageSums):
+    """UsageByEndUser by UTC day: a month of very many end users is ranked at a glance."""
+
+    dimensions = END_USER
+    grain = DAY
+
+    end_user = models.CharField(max_length=256)
+
+    class Meta:
+        db_table = "usage_end_user_day"
+        constraints = _unique("usage_end_user_day", END_USER)
+        indexes = _by_time("usage_end_user_day")
+
+
 class UsageByWorkflow(UsageSums):
-    """Only of requests that belong to a workflow."""
+    """Which workflow requests belong to, or none."""
 
     dimensions = WORKFLOW
 

@@ -3,7 +3,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from apps.common.errors import NotFoundError
-from apps.usage.models import Rerating
+from apps.usage.models import Rerating, ReratingState
 
 
 def list_reratings() -> QuerySet[Rerating]:
@@ -15,3 +15,7 @@ def get_rerating(rerating_id: UUID) -> Rerating:
     if row is None:
         raise NotFoundError("no such re-rating")
     return row
+
+
+def count_applied_reratings() -> int:
+    return Rerating.objects.filter(state=ReratingState.APPLIED).count()

@@ -1,7 +1,7 @@
 """The statement of a tenant's month: what it owes, and what that is made of."""
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -10,6 +10,7 @@ from apps.common.actors import Actor
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import get_billed_tenant
 from apps.usage.models import Rerating, ReratingState
+from apps.usage.policies.checking import LATE_DAYS
 from apps.usage.policies.forecast import Month, month_of
 from apps.usage.selectors.reports import UsageRow, UsageTotals, report_usage, scope_for, sum_usage
 
@@ -18,7 +19,7 @@ _CENT = Decimal("0.01")
 
 @dataclass(frozen=True)
 class Statement:
-    """`is_final` is False while the month still runs, or while something in it has no price."""
+    """`is_final` is False while records of the month may still come, or while something in it has no price."""
 
     tenant: Tenant
     month: Month
@@ -40,7 +41,7 @@ class Statement:
 
     @property
     def is_final(self) -> bool:
-        return self.month.end <= self.made_at and not self.totals.unpriced_count
+        return self.month.end + timedelta(days=LATE_DAYS) <= self.made_at and not self.totals.unpriced_count
 
 
 def get_statement(*, actor: Actor, tenant_id: UUID, first_day: date, zone: ZoneInfo, now: datetime) -> Statement:

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from django.db import connection
 from django.db.models import Count, DateTimeField, F, Func, Model, Q, QuerySet, Sum, Value
 from django.db.models.functions import TruncDate
 
@@ -17,6 +19,7 @@ from apps.usage.models import (
     UsageByModel,
     UsageByWorkflow,
     UsageDay,
+    UsageEndUserDay,
     UsageRecord,
     UsageSlot,
     UsageTotal,
@@ -44,6 +47,7 @@ _ROLLUPS: tuple[type[UsageSums], ...] = (
     UsageByEndUser,
     UsageByWorkflow,
 )  # smallest first
+_DAYS: tuple[type[UsageSums], ...] = (UsageDay, UsageEndUserDay)
 _UTC = ZoneInfo("UTC")
 _SLOT_ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
@@ -92,12 +96,30 @@ def sums_by(*, scope: UsageScope, columns: Sequence[str], time: str | None, zone
 def greatest_sums(*, scope: UsageScope, column: str, by: str, size: int) -> dict[Any, Sums]:
     """Of the values of a column, those with the most of `by`, however many values there are. The greatest first."""
     parts = _parts_of(scope, [column], may_use_days=True)
-    if len(parts) > 1 or parts[0].rows.model is UsageRecord:
-        found = {key[1]: sums for key, sums in sums_by(scope=scope, columns=[column], time=None, zone=_UTC).items()}
-        ordered = sorted(found, key=lambda value: (-found[value][by], str(value)))
-        return {value: found[value] for value in ordered[:size]}
-    rows = parts[0].rows.order_by().values(column).annotate(**_sums_over(parts[0].rows.model))
-    return {row[column]: _added(row) for row in rows.order_by(f"-sum_{by}", column)[:size]}
+    found = {value: no_sums() for value in _greatest_values(parts, column, by, size)}
+    is_one = Q(**{f"{column}__in": [value for value in found if value is not None]})
+    is_none = Q(**{f"{column}__isnull": True}) if None in found else Q()
+    for part in parts:
+        rows = part.rows.filter(is_one | is_none).order_by().values(column)
+        for row in rows.annotate(**_sums_over(part.rows.model)):
+            _add(found[row[column]], row)
+    return found
+
+
+def _greatest_values(parts: Sequence[_Part], column: str, by: str, size: int) -> list[Any]:
+    """One sum of every value is cheap; the others are added up for the greatest only."""
+    chosen = [
+        part.rows.order_by().values_list(column).annotate(amount=_sums_over(part.rows.model)[f"sum_{by}"])
+        for part in parts
+    ]
+    statements, parameters = zip(*(rows.query.sql_with_params() for rows in chosen), strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT value FROM ({' UNION ALL '.join(f'({statement})' for statement in statements)})"  # noqa: S608 - Django's
+            " AS parts (value, amount) GROUP BY value ORDER BY sum(amount) DESC, value LIMIT %s",
+            [*chain(*parameters), size],
+        )
+        return [value for (value,) in cursor.fetchall()]
 
 
 def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, end: datetime) -> QuerySet[Any]:
@@ -108,12 +130,12 @@ def within(rows: QuerySet[Any], scope: UsageScope, *, at: str, start: datetime, 
 def _parts_of(scope: UsageScope, columns: Sequence[str], *, may_use_days: bool) -> list[_Part]:
     needed = {*columns, *scope.filters, *(() if scope.tenant_ids is None else ("tenant_id",))}
     rollup = next((rollup for rollup in _ROLLUPS if needed <= set(rollup.dimensions)), None)
-    has_days = may_use_days and rollup is not UsageTotal and needed <= set(UsageDay.dimensions)
-    days = whole_days(scope.start, scope.end) if has_days else None
-    if days is None:
+    by_day = next((rollup for rollup in _DAYS if needed <= set(rollup.dimensions)), None)
+    days = whole_days(scope.start, scope.end) if may_use_days and rollup is not UsageTotal else None
+    if by_day is None or days is None:
         return _slots_and_edges(rollup, scope, scope.start, scope.end)
     return [
-        _of_sums(UsageDay, scope, *days),
+        _of_sums(by_day, scope, *days),
         *_slots_and_edges(rollup, scope, scope.start, days[0]),
         *_slots_and_edges(rollup, scope, days[1], scope.end),
     ]

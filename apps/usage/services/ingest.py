@@ -73,13 +73,6 @@ class _Window:
     until_s: float
 
 
-def ingest_records(
-    *, records: Sequence[UsageRecord], node_id: UUID, now: datetime, undecodable: Sequence[bytes] = ()
-) -> IngestCounts:
-    (counts,) = ingest_batches([Incoming(node_id=node_id, records=records, undecodable=undecodable)], now=now)
-    return counts
-
-
 @transaction.atomic
 def ingest_batches(incoming: Sequence[Incoming], *, now: datetime) -> list[IngestCounts]:
     """Together, since a commit and the rows of the sums are shared by all that come with it."""

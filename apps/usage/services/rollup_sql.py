@@ -1,9 +1,25 @@
 """The SQL that adds records, or changes of their costs, to every rollup: parts of the statements that store them."""
 
-from apps.usage.models import UsageByEndUser, UsageByModel, UsageByWorkflow, UsageDay, UsageSlot, UsageTotal
+from apps.usage.models import (
+    UsageByEndUser,
+    UsageByModel,
+    UsageByWorkflow,
+    UsageDay,
+    UsageEndUserDay,
+    UsageSlot,
+    UsageTotal,
+)
 from apps.usage.models.rollups import UsageSums
 
-ROLLUPS = (UsageSlot, UsageByEndUser, UsageByWorkflow, UsageDay, UsageByModel, UsageTotal)  # the most shared rows last
+ROLLUPS = (
+    UsageSlot,
+    UsageByEndUser,
+    UsageByWorkflow,
+    UsageEndUserDay,
+    UsageDay,
+    UsageByModel,
+    UsageTotal,
+)  # the most shared rows last
 SUMS = (
     "request_count",
     "input_tokens",

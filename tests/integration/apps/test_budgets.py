@@ -17,9 +17,8 @@ from apps.common.actors import SYSTEM
 from apps.usage.models import Budget, BudgetAlert
 from apps.usage.services.alerts import deliver_alerts
 from apps.usage.services.budgets import create_budget, watch_budgets, webhook_key
-from apps.usage.services.ingest import ingest_records
 from tests.factories.domain import NOW
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

@@ -12,12 +12,11 @@ import pytest
 from apps.common.actors import SYSTEM
 from apps.usage.models import UsageDay, UsageRecord
 from apps.usage.selectors.reports import scope_for, sum_usage
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.rating import price_unpriced
 from apps.usage.services.rerating import apply_rerating, run_reratings, start_rerating
 from tests.factories.domain import NOW, make_node, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from tests.support.focus_rules import broken_rules
 from workers.contracts.snapshot import Price
 

@@ -1,7 +1,7 @@
 """Use of periods is what usage records say, whatever Valkey or a gateway has lost."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
@@ -11,22 +11,28 @@ import redis
 from apps.common.actors import SYSTEM
 from apps.limits.models import LimitEvent
 from apps.limits.selectors.compiled import compile_limits
+from apps.limits.selectors.truth import sum_by_subject
 from apps.limits.selectors.use import list_use
 from apps.limits.services.events import fetch_events
 from apps.limits.services.limits import reset_limit, set_limit, set_limit_settings
 from apps.limits.services.recount import recount_limits
-from apps.usage.services.ingest import ingest_records
+from apps.tenants.services.keys import create_key, rotate_key
 from apps.usage.services.partitions import make_partitions
-from tests.factories.domain import NOW, make_node, make_tenant
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from apps.usage.services.prices import set_price
+from apps.usage.services.rerating import apply_rerating, run_reratings, start_rerating
+from tests.factories.domain import NOW, make_node, make_tenant, make_version
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.limits import EVENTS_KEY
 from workers.contracts.limits import LimitEvent as Told
+from workers.contracts.snapshot import Price
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.ledger import TTL_S
 from workers.gateway.limits.rulebook import TenantRules
 from workers.gateway.limits.valkey import ValkeyAuthority
 
 pytestmark = pytest.mark.integration
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -199,6 +205,59 @@ def test_each_users_own_account_is_filled(client, tenant):
         for key in client.keys(f"tokenyard:limits:a:{limit.pk}*")
     }
     assert bases == {"ann": 200, "bob": 100}
+
+
+def test_money_is_counted_anew_when_a_rerating_has_put_a_price_right(valkey, client, tenant):
+    """BerriAI/litellm#20615: a price that was typed per million shut a user out until somebody edited the database."""
+    version = make_version()
+    price = Price(output_pico_usd=10**12)
+    set_price(actor=SYSTEM, version=version, price=price, effective_from=NOW - 2 * DAY, now=NOW - DAY)
+    limit = set_limit(
+        actor=SYSTEM, tenant=tenant, scope="tenant", kind="cost_per_day", amount=Decimal(10), now=NOW - DAY
+    )
+    recount()
+    account = account_of(limit, tenant)
+    say(valkey, "boot-1", account, 1)
+    account.cover(40 * 10**9)
+    account.reserve(40 * 10**9, 0.0)
+    account.settle(40 * 10**9, 40, 40 * 10**12, 0.0)
+    say(valkey, "boot-1", account, 2)
+    store(tenant, version_id=str(version.pk), cost_pico_usd=40 * 10**12)
+    assert used(limit, tenant) == 40 * 10**9
+    right = Price(output_pico_usd=10**6)
+    set_price(actor=SYSTEM, version=version, price=right, effective_from=NOW - DAY, now=NOW)
+    row = start_rerating(actor=SYSTEM, start=NOW - DAY / 2, end=NOW + DAY, reason="typed per million", now=NOW)
+    run_reratings(now=NOW)
+    apply_rerating(actor=SYSTEM, rerating=row, now=NOW)
+    run_reratings(now=NOW)
+    recount()
+    limit.refresh_from_db()
+    assert used(limit, tenant) == 40 * 10**6 // 1000
+    told = say(valkey, "boot-1", account_of(limit, tenant), 3)
+    assert (told.state, told.used) == ("ready", 40_000)
+    assert recount() == 0, "and not again and again"
+
+
+@pytest.mark.parametrize("subject", ["*", "first", "newest"])
+def test_keys_that_were_rotated_one_into_the_other_share_an_account(tenant, subject):
+    key, _ = create_key(actor=SYSTEM, tenant=tenant, name="k", now=NOW)
+    second, _ = rotate_key(actor=SYSTEM, key=key, overlap_s=3600, now=NOW)
+    newest, _ = rotate_key(actor=SYSTEM, key=second, overlap_s=0, now=NOW)
+    named = {"*": "*", "first": str(key.pk), "newest": str(newest.pk)}[subject]
+    amount = Decimal(1000)
+    limit = set_limit(
+        actor=SYSTEM, tenant=tenant, scope="key", subject=named, kind="tokens_per_day", amount=amount, now=NOW
+    )
+    for one in (key, second, newest):
+        store(tenant, key_id=str(one.pk))
+    [of_tenant] = compile_limits(now=NOW)
+    period = TenantRules(of_tenant).period(limit.kind, NOW.timestamp())
+    counted = sum_by_subject(limit=limit, holder=tenant.pk, period=period, now=NOW)
+    assert {name: sum(by_boot.values()) for name, by_boot in counted.items()} == {f"{tenant.pk}/{key.pk}": 300}
+    assert of_tenant.key_origins == {str(second.pk): str(key.pk), str(newest.pk): str(key.pk)}
+    if subject != "*":
+        assert recount() == 2
+        assert used(limit, tenant) == 300
 
 
 def test_events_of_gateways_are_kept_once(client, tenant, limit):

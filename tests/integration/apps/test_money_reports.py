@@ -18,12 +18,12 @@ from apps.usage.models import EngineShare, UsageRecord
 from apps.usage.selectors.accelerators import report_cost
 from apps.usage.selectors.outcomes import report_outcomes, sum_outcomes
 from apps.usage.selectors.reports import report_usage, scope_for
+from apps.usage.selectors.statements import get_statement
 from apps.usage.services.accelerators import meter_accelerators, set_accelerator_price
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.sharing import share_engine_time
 from tests.factories.domain import NOW, make_node, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.outcomes import TaskOutcome
 from workers.contracts.snapshot import Price
 
@@ -154,6 +154,31 @@ def test_a_statement_is_the_sum_of_its_parts_and_of_the_records(people, as_user,
     assert statement["start"] == "2026-10-31T18:30:00Z"
     assert Decimal(statement["discount_usd"]) > 0
     assert not statement["is_final"]
+
+
+def test_a_record_at_the_edge_of_a_month_is_in_the_statement_of_one_month_in_every_zone(people, as_user, version):
+    """getlago/lago-api#879, #1074: a zone ahead of UTC was billed twice at the turn of the month."""
+    edge = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+    hours = range(-13, 15)
+    ingest(
+        *(
+            make_record(tenant_id=str(people.tenant.pk), version_id=str(version.pk), arrived_at=edge + hour * 3600)
+            for hour in hours
+        )
+    )
+    for zone in ("UTC", "Asia/Kolkata", "Pacific/Auckland", "America/Los_Angeles", "Asia/Kathmandu"):
+        where = f"usage/statement/?tenant={people.tenant.pk}&zone={zone}&month="
+        counts = [rest(as_user(people.finance), where + m)["totals"]["request_count"] for m in ("2026-10", "2026-11")]
+        before = sum(datetime.fromtimestamp(edge + hour * 3600, ZoneInfo(zone)).month == 10 for hour in hours)
+        assert counts == [before, len(hours) - before], zone
+
+
+def test_a_statement_is_final_when_no_late_record_may_come_any_more(people, version):
+    ingest(make_record(tenant_id=str(people.tenant.pk), version_id=str(version.pk)))
+    facts = {"actor": SYSTEM, "tenant_id": people.tenant.pk, "first_day": date(2026, 11, 1), "zone": ZoneInfo("UTC")}
+    over = datetime(2026, 12, 1, tzinfo=UTC)
+    finals = [get_statement(**facts, now=over + timedelta(days=days)).is_final for days in (0, 6, 7)]
+    assert finals == [False, False, True]
 
 
 def test_a_statement_on_paper_is_a_pdf_with_the_amount(people, as_user, version):

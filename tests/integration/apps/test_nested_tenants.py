@@ -8,10 +8,9 @@ from apps.quotas.services import open_tenant_below
 from apps.tenants.models import Role
 from apps.tenants.selectors import actor_of, list_tenants
 from apps.tenants.services import add_member, create_key, create_tenant, remove_tenant
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from tests.factories.domain import NOW, make_member, make_node
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

@@ -16,14 +16,13 @@ from apps.routing.services.snapshots import compile_snapshot
 from apps.usage.models import Rerating, UsageRecord
 from apps.usage.selectors.reports import scope_for, sum_usage
 from apps.usage.services import rating, rerating
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.rating import price_unpriced
 from apps.usage.services.rerating import apply_rerating, cancel_rerating, run_reratings, start_rerating
 from apps.usage.services.rollup_sql import ROLLUPS
 from tests.factories.domain import NOW, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.pricing import cost_pico_usd, price_for
 from workers.contracts.snapshot import Price
 

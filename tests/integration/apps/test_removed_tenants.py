@@ -16,9 +16,8 @@ from apps.tenants.services.keys import mint_playground_key
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
 from apps.usage.selectors.statements import get_statement
-from apps.usage.services.ingest import ingest_records
 from tests.factories.domain import NOW
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 from tests.factories.yard import make_yard
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -13,14 +13,14 @@ import pytest
 from django.db import connection
 
 from apps.common.actors import SYSTEM
-from apps.tenants.services import create_key
+from apps.tenants.services import create_key, revoke_key
+from apps.tenants.services.people import change_access
 from apps.usage.models import QuarantinedRecord, UsageRecord, UsageSlot
 from apps.usage.selectors.reports import rank_usage, report_usage, scope_for, sum_usage
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.prices import set_price
 from tests.factories.domain import NOW, make_version
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.snapshot import Price
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -234,6 +234,21 @@ def test_the_greatest_are_those_of_the_whole_report(people, minutes):
         greatest = rank_usage(scope=scope, group=group, by="output_tokens", size=2)
         assert [row.output_tokens for row in greatest] == sorted((row.output_tokens for row in rows), reverse=True)[:2]
         assert all(row in rows for row in greatest)
+
+
+def test_who_and_what_is_gone_keeps_its_name_and_its_spend(people):
+    """BerriAI/litellm#24225, #25710, onyx-dot-app/onyx#13563: what a deleted key or user had spent left the reports."""
+    key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="gone", owner_id=people.teammate.pk, now=NOW)
+    ids = {"tenant_id": str(people.tenant.pk), "key_id": str(key.pk), "user_id": str(people.teammate.pk)}
+    ingest([make_record(**ids)])
+    scope = scope_for(actor=SYSTEM, start=START, end=END)
+    before = sum_usage(scope=scope)
+    revoke_key(actor=SYSTEM, key=key, now=NOW)
+    change_access(actor=SYSTEM, user=people.teammate, is_active=False, now=NOW)
+    assert sum_usage(scope=scope) == before
+    [row] = report_usage(scope=scope, group_by=["tenant", "key", "user"], zone=ZoneInfo("UTC"))
+    assert row.names["key"].startswith("gone")
+    assert (row.names["tenant"], row.names["user"]) == (people.tenant.name, people.teammate.username)
 
 
 def test_a_range_within_an_hour_is_cut_to_the_second(people):

@@ -11,11 +11,11 @@ from apps.common.errors import ConflictError
 from apps.usage.models import QuarantinedRecord, TaskOutcome, UsageByEndUser, UsageByModel, UsageRecord, UsageSlot
 from apps.usage.selectors.health import get_record_health
 from apps.usage.services import outcomes as outcome_services
-from apps.usage.services.ingest import ingest_records
 from apps.usage.services.partitions import drop_old_partitions, make_partitions
 from apps.usage.services.quarantine import release_record
+from apps.usage.services.rollup_sql import ROLLUPS
 from tests.factories.domain import NOW
-from tests.factories.usage import ARRIVED_AT_S, make_record
+from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts import outcomes
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -154,7 +154,7 @@ def test_nothing_is_dropped_where_everything_is_kept():
 
 def test_every_rollup_counts_every_record():
     ingest(*(make_record(end_user=name, workflow_id=name) for name in ("", "a", "b")))
-    for rollup in (UsageSlot, UsageByModel, UsageByEndUser):
+    for rollup in ROLLUPS:
         assert sum(row.request_count for row in rollup.objects.all()) == 3
     assert sorted(UsageByEndUser.objects.values_list("end_user", flat=True)) == ["", "a", "b"]
 

@@ -1,12 +1,23 @@
 """What went wrong in other gateways' metering, rebuilt against this one: each case names the report it comes from."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import chat_body, message_body, response_body, running_gateway, snapshot_for
+from tests.support.gateways import (
+    authorised,
+    chat_body,
+    message_body,
+    response_body,
+    running_gateway,
+    snapshot_for,
+    with_task,
+)
+from tests.support.raw_http import request_bytes
+from tests.support.scripted_engine import scripted_engine, whole
 from workers.contracts.limits import LimitRule, TenantLimits
 from workers.contracts.snapshot import Price
 
@@ -103,3 +114,156 @@ async def test_the_answer_to_a_retry_by_the_client_is_a_request_of_its_own(tmp_p
         records = await gateway.wait_for_records(2)
     assert [record.request_id for record in records] == ["again", "again"]
     assert len({record.record_id for record in records}) == 2
+
+
+def whole_answer(usage):
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a b c"}}
+    told = {} if usage is None else {"usage": usage}
+    return whole(msgspec.json.encode({"id": "x", "object": "chat.completion", "choices": [choice], **told}))
+
+
+@asynccontextmanager
+async def served_by(script, tmp_path, *rules):
+    async with scripted_engine(script) as engine:
+        snapshot = priced(snapshot_for(("demo-chat", 100, [engine.port])), *rules)
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            yield gateway, engine
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 90}}, (10, 10, 3)),
+        ({"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": -5}}, (10, 0, 3)),
+        ({"prompt_tokens": -10, "completion_tokens": 3}, (0, 0, 3)),
+        ({"prompt_tokens": 10, "completion_tokens": -3}, (10, 0, 0)),
+        ({"prompt_tokens": 10, "completion_tokens": 3, "prompt_tokens_details": None}, (10, 0, 3)),
+    ],
+    ids=["more cached than input", "negative cached", "negative input", "negative output", "no details"],
+)
+async def test_numbers_that_cannot_be_make_no_negative_cost(tmp_path, usage, counted):
+    """langchain-ai/langsmith-sdk#1858, KonghaYao/peri#74: more cached than asked, and the bill below nothing."""
+    async with served_by(whole_answer(usage), tmp_path) as (gateway, _):
+        assert (await gateway.chat()).status == 200
+        (record,) = await gateway.wait_for_records(1)
+    fresh, cached, output = counted[0] - counted[1], counted[1], counted[2]
+    assert tokens_of(record) == counted
+    assert record.cost_pico_usd == fresh * 10**6 + cached * 10**5 + output * 10**8
+
+
+@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": 1e300}, [1, 2], "12"])
+async def test_an_answer_whose_usage_cannot_be_read_is_charged_by_estimate_and_not_lost(tmp_path, usage):
+    """BerriAI/litellm#36185, #13797: what the engine said in another form was charged at nothing."""
+    async with served_by(whole_answer(usage), tmp_path) as (gateway, _):
+        assert (await gateway.chat("word " * 50)).status == 200
+        (record,) = await gateway.wait_for_records(1)
+    assert (record.outcome, record.usage_source) == ("completed", "estimated")
+    assert min(record.input_tokens, record.output_tokens, record.cost_pico_usd) > 0
+
+
+async def test_what_the_engine_rejects_is_asked_and_counted_once(tmp_path):
+    """BitFun-SIG/taiji-plugin-library#234: a 400 was tried again, and charged each time."""
+    error = msgspec.json.encode({"error": {"message": "no", "type": "BadRequestError", "code": 400}})
+    async with served_by(whole(error, status="400 Bad Request"), tmp_path) as (gateway, engine):
+        assert (await gateway.chat()).status == 400
+        (record,) = await gateway.wait_for_records(1)
+    assert len(engine.seen) == 1
+    assert (record.outcome, record.attempts, record.cost_pico_usd) == ("rejected", 1, 0)
+
+
+async def test_an_answer_without_a_word_is_an_answer(tmp_path):
+    """ayunis-core/ayunis-core#1270: an empty completion was asked for again, and both were counted."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 1}
+    body = msgspec.json.encode({"id": "x", "object": "chat.completion", "choices": [choice], "usage": usage})
+    async with served_by(whole(body), tmp_path) as (gateway, engine):
+        assert (await gateway.chat()).status == 200
+        (record,) = await gateway.wait_for_records(1)
+    assert len(engine.seen) == 1
+    assert tokens_of(record) == (10, 0, 1)
+
+
+BROKEN = {
+    "no model of this name": {"model": "no-such-model"},
+    "a negative length": {"max_tokens": -1},
+    "a prompt beyond the context": {"messages": [{"role": "user", "content": "word " * 5000}]},
+    "no messages": {"messages": "hello"},
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_a_request_that_goes_wrong_gives_its_place_back(tmp_path, fault):
+    """BerriAI/litellm#1477, #20256: after the first mistake the key was at its limit for good."""
+    rule = LimitRule(limit_id="places", scope="key", subject="*", kind="concurrent_requests", amount=1)
+    async with served(tmp_path, rule) as gateway:
+        for _ in range(3):
+            answer = await gateway.call("POST", "/v1/chat/completions", chat_body() | BROKEN[fault])
+            assert answer.status in {400, 404}
+        assert (await gateway.chat()).status == 200
+
+
+async def test_an_engine_that_fails_gives_the_place_back(tmp_path):
+    """BerriAI/litellm#20256: each 502 of the engine took a place away."""
+    rule = LimitRule(limit_id="places", scope="key", subject="*", kind="concurrent_requests", amount=1)
+    error = whole(b'{"error":{"message":"broken"}}', status="500 Internal Server Error")
+    async with served_by(error, tmp_path, rule) as (gateway, _):
+        statuses = [(await gateway.chat()).status for _ in range(5)]
+    assert 429 not in statuses
+    assert {status // 100 for status in statuses} == {5}
+
+
+async def test_each_choice_is_reserved(tmp_path):
+    """BerriAI/litellm#27509: what `n` multiplies passed the budget as one."""
+    amount = 3 * ONE_ANSWER_NANO_USD
+    rule = LimitRule(limit_id="money", scope="key", subject="*", kind="cost_total", amount=amount)
+    async with served(tmp_path, rule) as gateway:
+        many = await gateway.chat(n=4, **EIGHT)
+        few = await gateway.chat(n=2, **EIGHT)
+        _, record = await gateway.wait_for_records(2)
+    assert (many.status, few.status) == (402, 200)
+    assert record.output_tokens == 16 == few.json()["usage"]["completion_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"input": ["one two three", "four"]}),
+        ("/v1/rerank", {"query": "one two", "documents": ["three four five", "six"]}),
+        ("/v1/score", {"text_1": "one two", "text_2": ["three four five", "six"]}),
+    ],
+)
+async def test_what_generates_nothing_is_charged_by_its_input_and_as_a_request(tmp_path, path, body):
+    """BerriAI/litellm#13797, #35194, #36185, #37896: rerank and embeddings were free, and at no limit."""
+    price = Price(input_pico_usd=10**6, request_pico_usd=7)
+    rule = LimitRule(limit_id="money", scope="key", subject="*", kind="cost_total", amount=1)
+    async with fake_engine("--served-model-name", "demo-chat", "--task", "embed") as engine:
+        snapshot = with_task(snapshot_for(("demo-chat", 100, [engine.port])), "embed")
+        versions = [msgspec.structs.replace(version, price=price) for version in snapshot.versions]
+        async with running_gateway(tmp_path, msgspec.structs.replace(snapshot, versions=versions)) as gateway:
+            answer = await gateway.call("POST", path, {"model": "demo-chat"} | body)
+            (record,) = await gateway.wait_for_records(1)
+            limited = [TenantLimits(tenant_id="gold", rules=[rule])]
+            gateway.publish(msgspec.structs.replace(snapshot, generation=2, versions=versions, limits=limited))
+            await gateway.wait_for_generation(2)
+            refused = await gateway.call("POST", path, {"model": "demo-chat"} | body)
+    usage = answer.json()["usage"]
+    assert tokens_of(record) == (usage.get("prompt_tokens") or usage["total_tokens"], 0, 0)
+    assert record.input_tokens > 0
+    assert record.cost_pico_usd == record.input_tokens * 10**6 + 7
+    assert refused.status == 402
+
+
+async def test_a_client_that_leaves_at_the_first_byte_pays_for_its_prompt_and_what_was_made(tmp_path):
+    """BerriAI/litellm#30788, #30667: an interrupted stream was free."""
+    async with served(tmp_path) as gateway:
+        body = chat_body(LONG_TEXT, stream=True, max_tokens=1500, min_tokens=1500, ignore_eos=True)
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request_bytes("POST", "/v1/chat/completions", body, authorised()))
+        await reader.readuntil(b"data: ")
+        writer.transport.abort()
+        (record,) = await gateway.wait_for_records(1)
+        whole_one = await gateway.chat(LONG_TEXT, **EIGHT)
+    assert record.outcome == "client_left"
+    assert record.input_tokens == whole_one.json()["usage"]["prompt_tokens"]
+    assert 1 <= record.output_tokens < 1500
+    assert record.cost_pico_usd == record.input_tokens * 10**6 + record.output_tokens * 10**8

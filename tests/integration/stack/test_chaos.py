@@ -1,4 +1,4 @@
-"""Every process of the stack is killed with -9 while clients count their tokens; then the records are compared."""
+"""Every process of the stack, engines too, is killed with -9 while clients count tokens; then records are compared."""
 
 import json
 import os
@@ -7,25 +7,29 @@ import time
 
 import pytest
 
+from deploy.local import pidfiles
 from tests.support.counting_client import CountingClient
+from workers.agent.identity import is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(560)]
 
+DEPLOYMENT = "demo-chat-v1"
 VICTIMS = (
-    "valkey",
-    "web",
-    "postgres",
-    "agent",
-    "gateway",
-    "controller",
-    "postgres",
-    "web",
-    "gateway",
-    "valkey",
-    "agent",
-)
+    "valkey", "engine", "web", "engine", "postgres", "agent", "engine", "gateway", "controller", "postgres", "engines",
+    "web", "gateway", "engine", "valkey", "agent",
+)  # fmt: skip
 BETWEEN_S = 2.5
 CLIENTS_PER_TENANT = 2
+TWO_REPLICAS = f"""
+from django.utils.timezone import now
+from apps.common.actors import SYSTEM
+from apps.common.rows import every_tenant
+from apps.deployments.models import Deployment
+from apps.deployments.services.deployments import Change, change_deployment
+with every_tenant():
+    row = Deployment.objects.get(name="{DEPLOYMENT}")
+    change_deployment(actor=SYSTEM, deployment=row, change=Change(replica_count=2), now=now())
+"""
 UNKNOWN_TO_ALL = "gateway_not_ready"  # a gateway that has only begun knows no key yet, so nobody to record it for
 RECORDS = """
 import json
@@ -43,7 +47,7 @@ with every_tenant():
     rows = list(UsageRecord.objects.filter(request_id__startswith="chaos-"))
     totals = sum_usage(scope=scope_for(actor=SYSTEM, start=now - timedelta(days=1), end=now + timedelta(days=1)))
     health = get_record_health(since=now - timedelta(days=1))
-    names = ("request_id", "input_tokens", "output_tokens", "outcome", "usage_source")
+    names = ("request_id", "input_tokens", "output_tokens", "outcome", "usage_source", "attempts", "wasted_tokens")
     print("FOUND " + json.dumps({
         "records": [[getattr(row, name) for name in names] for row in rows],
         "summed": [totals.request_count, totals.input_tokens, totals.output_tokens, str(totals.cost_usd)],
@@ -62,6 +66,12 @@ with every_tenant():
 def supervisor(stack):
     with stack.up() as running:
         stack.wait_until_ready(running, timeout_s=200)
+        before = len(engines(stack))
+        assert stack.command("manage", "shell", "-v", "0", "-c", TWO_REPLICAS).returncode == 0
+        deadline = time.monotonic() + 90
+        while len(engines(stack)) == before:
+            assert time.monotonic() < deadline, stack.terminal()
+            time.sleep(0.2)
         yield running
 
 
@@ -69,13 +79,25 @@ def process_of(stack, name):
     return next(one for one in stack.state.processes if one.name == name)
 
 
-def kill(stack, name):
-    pid = process_of(stack, name).pid
-    if pid is not None:
+def engines(stack):
+    """Those that have run longest first."""
+    found = pidfiles.recorded(stack.layout.node)
+    running = [one for name, one in found if name.startswith("engine-") and is_running(one)]
+    return sorted(running, key=lambda one: one.start_ticks)
+
+
+def pids_of(stack, name):
+    if name == "engines":
+        return [one.pid for one in engines(stack)]
+    return [one.pid for one in (engines(stack)[:1] if name == "engine" else [process_of(stack, name)]) if one.pid]
+
+
+def kill(stack, name, number=signal.SIGKILL):
+    for pid in pids_of(stack, name):
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
         except ProcessLookupError:
-            return
+            continue
 
 
 def wait_until_all_are_ready(stack, timeout_s=90):
@@ -92,18 +114,18 @@ def stored(stack):
     return json.loads(lines[0].partition("FOUND ")[2])
 
 
-def counted_through_chaos(stack):
+def counted_through_chaos(stack, victims=VICTIMS, between_s=BETWEEN_S, seed=0):
     demo = stack.demo
     clients = [
-        CountingClient(number, url=demo["gateway_url"], key=tenant["api_key"], model=demo["model"])
+        CountingClient(number, url=demo["gateway_url"], key=tenant["api_key"], model=demo["model"], seed=seed)
         for number, tenant in enumerate(list(demo["tenants"].values()) * CLIENTS_PER_TENANT)
     ]
     for client in clients:
         client.start()
-    for name in VICTIMS:
-        time.sleep(BETWEEN_S)
+    for name in victims:
+        time.sleep(between_s)
         kill(stack, name)
-    time.sleep(BETWEEN_S)
+    time.sleep(between_s)
     for client in clients:
         client.stop()
     return [told for client in clients for told in client.told]
@@ -124,20 +146,32 @@ def wait_for_records(stack, told, timeout_s=120):
         time.sleep(1)
 
 
+def check(told, found):
+    records = {record[0]: record[1:] for record in found["records"]}
+    assert len(records) == len(found["records"]), "a request has two records"
+    for one in told:
+        if one.usage is not None:
+            check_finished(one, records[one.request_id])
+        elif one.tokens:
+            assert records[one.request_id][1] >= one.tokens, (one, records[one.request_id])
+    assert found["summed"] == found["counted"]
+    assert (found["missing"], found["quarantined"], found["mispriced"]) == (0, 0, 0)
+
+
+def check_finished(one, record):
+    input_tokens, output_tokens, outcome, source, attempts, wasted_tokens = record
+    counted = one.usage["prompt_tokens"], one.usage["completion_tokens"]
+    assert (input_tokens, output_tokens) == counted, one
+    assert (outcome, source) == ("completed", "engine")
+    if one.is_stream:
+        assert one.tokens == output_tokens, one
+    if attempts == 1:
+        assert wasted_tokens == 0, one
+
+
 def test_records_are_what_clients_counted_whatever_was_killed(stack, supervisor):
     told = counted_through_chaos(stack)
     wait_until_all_are_ready(stack)
     found = wait_for_records(stack, told)
-    records = {record[0]: record for record in found["records"]}
-    assert len(records) == len(found["records"]), "a request has two records"
-    finished = [one for one in told if one.usage is not None]
-    assert len(finished) > len(VICTIMS)
-    for one in finished:
-        _, input_tokens, output_tokens, outcome, source = records[one.request_id]
-        assert (input_tokens, output_tokens) == (one.usage["prompt_tokens"], one.usage["completion_tokens"]), one
-        assert (outcome, source) == ("completed", "engine")
-    for one in told:
-        if one.usage is None and one.pieces:
-            assert records[one.request_id][2] >= one.pieces, one
-    assert found["summed"] == found["counted"]
-    assert (found["missing"], found["quarantined"], found["mispriced"]) == (0, 0, 0)
+    assert sum(one.usage is not None for one in told) > len(VICTIMS)
+    check(told, found)

@@ -1,5 +1,6 @@
 """Which limits a request comes under: those of its tenant, of the key's owner, of the end user, and of the key."""
 
+from collections.abc import Mapping
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -27,9 +28,9 @@ class Demand(Struct, frozen=True, kw_only=True):
     is_output_known: bool = True
     price: Price = Price()
 
-    def subject(self, scope: Scope) -> str:
+    def subject(self, scope: Scope, key_origins: Mapping[str, str]) -> str:
         if scope == "key":
-            return self.key_id
+            return key_origins.get(self.key_id, self.key_id)
         if scope == "member":
             return self.member_id
         return (self.end_user or self.member_id) if scope == "end_user" else ""
@@ -42,10 +43,10 @@ class _Choice(Struct):
     model: str
     by_subject: dict[str, LimitRule]
 
-    def rule_for(self, demand: Demand) -> tuple[LimitRule, str] | None:
+    def rule_for(self, demand: Demand, key_origins: Mapping[str, str]) -> tuple[LimitRule, str] | None:
         if self.model and self.model != demand.model:
             return None
-        subject = demand.subject(self.scope)
+        subject = demand.subject(self.scope, key_origins)
         rule = self.by_subject.get(subject) or self.by_subject.get(EACH)
         return (rule, subject) if rule is not None else None
 
@@ -58,18 +59,19 @@ class TenantRules:
         self.degraded = limits.degraded
         self._zone = zone_named(limits.time_zone)
         self._blocks = limits.blocks
+        self._key_origins = limits.key_origins
         self._periods: dict[str, Period] = {}
         choices: dict[tuple[str, ...], _Choice] = {}
         for rule in limits.rules:
             choice = choices.setdefault(
                 (rule.scope, rule.kind, rule.model, rule.setter, rule.tenant_id), _Choice(rule.scope, rule.model, {})
             )
-            choice.by_subject[rule.subject] = rule
+            choice.by_subject[self._key_origins.get(rule.subject, rule.subject)] = rule
         self._choices = list(choices.values())
 
     def rules_for(self, demand: Demand) -> list[tuple[LimitRule, str]]:
         """Each with the subject's name."""
-        found = [choice.rule_for(demand) for choice in self._choices]
+        found = [choice.rule_for(demand, self._key_origins) for choice in self._choices]
         return [
             (rule, subject_name(rule.tenant_id or self.tenant_id, subject)) for rule, subject in filter(None, found)
         ]
@@ -77,7 +79,8 @@ class TenantRules:
     def block_for(self, demand: Demand, unix_time: float) -> Block | None:
         for block in self._blocks:
             is_over = block.until is not None and block.until <= unix_time
-            if not is_over and block.subject == demand.subject(block.scope):
+            blocked = self._key_origins.get(block.subject, block.subject)
+            if not is_over and blocked == demand.subject(block.scope, self._key_origins):
                 return block
         return None
 

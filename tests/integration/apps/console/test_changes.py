@@ -9,9 +9,8 @@ import pytest
 from apps.audit.models import AuditEntry
 from apps.routing.models import RouteTarget
 from apps.tenants.models import APIKey, Membership, Tenant
-from apps.usage.services.ingest import ingest_records
 from tests.factories.domain import NOW, make_member
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 from tests.integration.apps.console.test_who_may_open_what import address
 
 pytestmark = pytest.mark.integration

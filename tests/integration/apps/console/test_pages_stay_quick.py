@@ -7,9 +7,8 @@ from django.test.utils import CaptureQueriesContext
 from apps.common.actors import SYSTEM
 from apps.routing.services.routes import create_route
 from apps.tenants.services import create_key
-from apps.usage.services.ingest import ingest_records
 from tests.factories.domain import NOW, make_deployment, make_member, make_node, make_replica, make_tenant, make_version
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 from tests.integration.apps.console.test_who_may_open_what import address
 
 pytestmark = pytest.mark.integration

@@ -15,10 +15,9 @@ from apps.console.urls import urlpatterns
 from apps.identity.services.second_factor import begin_enrolment, confirm_enrolment
 from apps.tenants.models import APIKey
 from apps.tenants.selectors import actor_of
-from apps.usage.services.ingest import ingest_records
 from controlplane.logs import LineFormatter, RedactSecrets
 from tests.factories.domain import PASSWORD
-from tests.factories.usage import make_record
+from tests.factories.usage import ingest_records, make_record
 from tests.factories.yard import make_yard
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

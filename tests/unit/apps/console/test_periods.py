@@ -37,6 +37,13 @@ def test_the_period_before_ends_where_this_one_starts():
     assert len(week.before.days) == 7
 
 
+def test_a_month_is_the_calendars_in_the_readers_zone():
+    assert (period("month").first_day, period("month").last_day) == (date(2026, 11, 1), date(2026, 11, 29))
+    last = period("last-month", zone="Asia/Tokyo")
+    assert (last.first_day, last.last_day, last.label) == (date(2026, 10, 1), date(2026, 10, 31), "Last month")
+    assert last.start == datetime(2026, 9, 30, 15, 0, tzinfo=UTC)
+
+
 def test_an_unknown_name_falls_back_to_the_default():
     assert period("fortnight").name == "7d"
 

@@ -50,11 +50,6 @@ def test_a_developer_revokes_only_keys_of_their_own():
     assert allowed(lambda a: policies.may_revoke_key(a, GOLD, UUID(int=9))) == [OPERATOR, ADMIN]
 
 
-def test_usage_of_every_tenant_is_for_operators_and_finance():
-    assert allowed(lambda a: policies.may_see_usage(a, None)) == [OPERATOR, FINANCE]
-    assert allowed(lambda a: policies.may_see_usage(a, GOLD)) == [OPERATOR, FINANCE, ADMIN, DEVELOPER, VIEWER]
-
-
 def test_prices_are_set_by_operators_and_finance():
     assert allowed(policies.may_set_prices) == [OPERATOR, FINANCE]
 

@@ -5,11 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tests.support.limits_world import World, rule
+from tests.support.limits_world import World, demand, rule
 from workers.contracts.limit_periods import period_at
+from workers.contracts.limits import Block, TenantLimits
 from workers.contracts.snapshot import Price
 from workers.gateway.limits.ledger import TTL_S
-from workers.gateway.limits.refusals import rate_headers
+from workers.gateway.limits.refusals import error_of, rate_headers
+from workers.gateway.limits.rulebook import TenantRules
 
 pytestmark = pytest.mark.unit
 
@@ -148,3 +150,76 @@ def test_a_gateway_that_restarts_neither_forgets_what_was_spent_nor_counts_it_ag
     world.start("g1 again")
     world.turns(TTL_S + 0.2)
     assert len(admitted(world, *["g1 again", "g2"] * 10, **PRICED)) == 6
+
+
+@pytest.mark.parametrize("subject", ["*", "k1", "k2"])
+def test_a_key_that_was_rotated_has_spent_what_its_predecessors_spent(subject):
+    """weave-os/router#564, BerriAI/litellm#31079: a rotation gave a new budget, or none at all."""
+    rules = [rule("cost_total", TEN_CENTS, scope="key", subject=subject)]
+    world = World(rules, gateways=2, key_origins={"k2": "k1", "k3": "k1"})
+    spent = [asker for key in ("k1", "k2", "k3") for asker in admitted(world, *["g1", "g2"] * 2, key_id=key, **PRICED)]
+    assert len(spent) == 10
+    for asker in spent:
+        world.settle(asker, cost_pico_usd=CENT)
+    assert admitted(world, "g1", "g2", key_id="k3", **PRICED) == []
+    assert len(admitted(world, "g1", key_id="of nobody", **PRICED)) == 1
+
+
+@pytest.mark.parametrize("blocked", ["k1", "k2"])
+def test_a_blocked_key_is_not_set_free_by_a_rotation(blocked):
+    limits = TenantLimits(tenant_id="t1", blocks=[Block(scope="key", subject=blocked)], key_origins={"k2": "k1"})
+    rules = TenantRules(limits)
+    assert [rules.block_for(demand(key_id=key), 0) is not None for key in ("k1", "k2", "k3")] == [True, True, False]
+
+
+@pytest.mark.parametrize("kind", ["requests_per_minute", "tokens_per_minute", "tokens_per_day", "cost_total"])
+def test_what_one_limit_refuses_uses_nothing_of_another(kind):
+    """BerriAI/litellm#39309: requests that found no place were counted in the minute."""
+    amount = TEN_CENTS // 5 if kind == "cost_total" else 20 if kind.startswith("tokens") else 2
+    world = World([rule(kind, amount), rule("concurrent_requests", 1)], gateways=2)
+    (running,) = admitted(world, "g1", **PRICED)
+    for _ in range(20):
+        assert admitted(world, "g1", "g2", **PRICED) == []
+    world.settle(running, tokens=10, cost_pico_usd=CENT)
+    world.turns(0.2)
+    assert len(admitted(world, "g2", **PRICED)) == 1
+
+
+def test_the_minutes_of_requests_and_of_tokens_end_each_by_itself():
+    """BerriAI/litellm#24677: one clock for both, and tokens came back after two to five minutes."""
+    world = World([rule("requests_per_minute", 100), rule("tokens_per_minute", 100)])
+    for _ in range(3):
+        for _ in range(10):
+            (asker,) = admitted(world, "g1", output_tokens=10)
+            world.settle(asker, tokens=10)
+        assert admitted(world, "g1", output_tokens=10) == []
+        world.turns(60.3)
+
+
+def test_a_budget_of_nothing_stops_what_costs_and_nothing_else():
+    """OpenHands/OpenHands#16996, BerriAI/litellm#14004."""
+    world = World([rule("cost_per_month", 0)])
+    assert admitted(world, "g1", **PRICED) == []
+    assert len(admitted(world, *["g1"] * 5, output_tokens=10)) == 5
+
+
+def test_a_request_that_sets_no_limit_does_not_hold_all_that_is_left():
+    """BerriAI/litellm#27509: whoever came while it ran was refused, with nearly all of the budget unspent."""
+    world = World([rule("tokens_per_day", 1000), rule("cost_total", TEN_CENTS * 10)], gateways=2)
+    wants = PRICED | {"is_output_known": False}
+    assert len(admitted(world, *["g1", "g2"] * 20, **wants)) == 40
+
+
+def test_the_time_to_wait_is_a_whole_number_of_seconds_and_never_in_the_past():
+    """planningcenter/developers#606."""
+    world = World([rule("requests_per_minute", 1), rule("tokens_per_day", 15)], gateways=2)
+    admitted(world, "g1", output_tokens=10)
+    for _ in range(590):
+        world.turn(0.1)
+        asker = world.ask("g2", output_tokens=10)
+        world.turns(0.2)
+        if asker.reservation is not None:
+            break
+        assert asker.shortfall is not None
+        told = dict(error_of(asker.shortfall, asker.claims, world.now).headers())
+        assert int(told[b"retry-after"]) >= 1
