@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any
+from zoneinfo import available_timezones
 
 from apps.common.problems import CONTENT_TYPE
 
@@ -36,6 +37,9 @@ _DRY_RUN = {
     },
     "required": ["dry_run", "would_answer", "before", "after", "diff", "changes"],
 }
+_ZONE = {"type": "string", "description": "An IANA time zone.", "enum": sorted(available_timezones())}
+_NAMES_OF_ZONES = ("zone", "time_zone")
+_OF_ZONES = {"$ref": "#/components/schemas/Zone"}
 _RESPONSES = {"4XX": "What was asked is refused.", "5XX": "It failed, or cannot be answered now."}
 _WITHOUT_NUL = r"^[^\x00]*$"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -46,9 +50,10 @@ _DECIMAL = re.compile(r"\^-\?\\d\{0,(\d+)\}\(\?:\\\.\\d\{0,(\d+)\}\)\?\$")
 def document_conventions(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """A postprocessing hook of drf-spectacular."""
     schemas = result["components"]["schemas"]
-    schemas["Problem"], schemas["DryRun"] = _PROBLEM, _DRY_RUN
+    schemas["Problem"], schemas["DryRun"], schemas["Zone"] = _PROBLEM, _DRY_RUN, _ZONE
     for method, operation in _operations(result):
         _document_problems(operation)
+        _document_query(operation)
         if method == "get":
             operation["responses"].setdefault("304", {"description": "It still has the ETag of If-None-Match."})
         elif any(each.get("name") == "dry_run" for each in operation.get("parameters", ())):
@@ -69,6 +74,16 @@ def _document_problems(operation: dict[str, Any]) -> None:
         operation["responses"].setdefault(status, {"description": description, "content": content})
 
 
+def _document_query(operation: dict[str, Any]) -> None:
+    """An empty text asks for nothing. What is given by pattern or format is left out, or is one."""
+    for each in operation.get("parameters", ()):
+        schema = each["schema"]
+        if each["name"] == "zone":
+            each["schema"] = _OF_ZONES
+        elif each["in"] == "query" and not {"format", "pattern", "enum", "$ref"} & set(schema):
+            schema.pop("minLength", None)
+
+
 def _document_dry_run(responses: dict[str, Any]) -> None:
     done = responses.setdefault("200", {"description": "A dry run."})
     content = done.setdefault("content", {}).setdefault("application/json", {})
@@ -86,15 +101,18 @@ def _tighten_body(schema: dict[str, Any]) -> None:
     """A misspelt field is refused, and so is a NUL character, which Postgres could not store."""
     if "properties" in schema:
         schema["additionalProperties"] = False
-    for each in schema.get("properties", {}).values():
-        _tighten(each)
+    for name, each in schema.get("properties", {}).items():
+        if name in _NAMES_OF_ZONES:
+            schema["properties"][name] = _OF_ZONES
+        else:
+            _tighten(each)
 
 
 def _tighten(schema: dict[str, Any]) -> None:
     kinds = schema.get("type")
     if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
         _tighten_text(schema, is_nullable=isinstance(kinds, list))
-    for each in (schema.get("items"), schema.get("additionalProperties")):
+    for each in (schema.get("items"), schema.get("additionalProperties"), *schema.get("properties", {}).values()):
         if isinstance(each, dict):
             _tighten(each)
 

@@ -1,11 +1,12 @@
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, ClassVar
 
 import msgspec
 from django.http import QueryDict
+from rest_framework import fields
 from rest_framework.exceptions import APIException, ParseError, ValidationError
 from rest_framework.parsers import BaseParser
-from rest_framework.serializers import Serializer
+from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
 
 BIGGEST_BODY_BYTES = 16 * 2**20  # the weight index of a big mixture of experts takes 9
 
@@ -72,14 +73,60 @@ def _has_nul(content: Any) -> bool:
 def parsed(serializer: type[Serializer[Any]], content: Any) -> dict[str, Any]:
     """The checked input; raises DRF's ValidationError, which becomes a problem with `fields`."""
     checked = serializer(data=content)
-    _refuse_unknown(checked, content)
+    if isinstance(content, QueryDict):
+        _refuse_empty(checked, content)
+    elif isinstance(content, dict):
+        _refuse_unknown(checked, content)
+        _refuse_other_kinds(checked, content)
     checked.is_valid(raise_exception=True)
     return dict(checked.validated_data)
 
 
-def _refuse_unknown(checked: Serializer[Any], content: Any) -> None:
+def _refuse_empty(checked: Serializer[Any], query: QueryDict) -> None:
+    """`?tenant=` of a script whose variable was empty is not everybody. An empty text is as good as none."""
+    asked = {name: field for name, field in checked.fields.items() if query.get(name) == ""}
+    if empty := [name for name, field in asked.items() if type(field) is not fields.CharField]:
+        raise ValidationError(dict.fromkeys(empty, "is empty; leave it out"))
+
+
+def _refuse_unknown(checked: Serializer[Any], content: dict[str, Any]) -> None:
     """A body's misspelt restriction must not be taken for none. Unknown words in an address do no harm."""
-    if not isinstance(content, dict) or isinstance(content, QueryDict):
-        return
     if unknown := [str(name) for name in content if name not in checked.fields]:
         raise ValidationError(dict.fromkeys(unknown, "there is no such field"))
+
+
+_KINDS: tuple[tuple[type[fields.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (
+    (fields.BooleanField, (bool,), "is true or false"),
+    (fields.IntegerField, (int,), "is a whole number"),
+    (fields.CharField, (str,), "is a text"),
+    (fields.UUIDField, (str,), "is a text"),
+)
+
+
+def _refuse_other_kinds(checked: Serializer[Any], content: dict[str, Any]) -> None:
+    """JSON has kinds: a name that came as a number, or a flag as a text, is somebody's mistake."""
+    wrong = dict(_other_kinds(checked, content, ""))
+    if wrong:
+        raise ValidationError(wrong)
+
+
+def _other_kinds(field: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(field, ListSerializer | fields.ListField) and isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _other_kinds(field.child, part, f"{path}[{index}]")
+    elif isinstance(field, fields.DictField) and isinstance(value, dict):
+        for name, part in value.items():
+            yield from _other_kinds(field.child, part, f"{path}.{name}")
+    elif isinstance(field, BaseSerializer) and isinstance(value, dict):
+        for name in value.keys() & field.fields.keys():
+            yield from _other_kinds(field.fields[name], value[name], f"{path}.{name}" if path else name)
+    elif value is not None and (words := _kind_problem(field, value)):
+        yield path, words
+
+
+def _kind_problem(field: Any, value: Any) -> str:
+    for kind, types, words in _KINDS:
+        if isinstance(field, kind):
+            is_one = isinstance(value, types) and not (isinstance(value, bool) and bool not in types)
+            return "" if is_one or (int in types and isinstance(value, float) and value.is_integer()) else words
+    return ""

@@ -1,6 +1,7 @@
 """Every error of the REST API as problem+json (RFC 9457), with a stable `code` and the `fields` at fault."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
@@ -38,8 +39,18 @@ def _of_database(error: DatabaseError) -> Response:
 
 def _of_rest_framework(error: exceptions.APIException) -> Response:
     if isinstance(error, exceptions.ValidationError):
+        if set(_codes_of(error.get_codes())) == {"unique"}:
+            return problem(409, "conflict", "there is one already", flattened(error.detail))
         return problem(400, "invalid_input", "the input is not valid", flattened(error.detail))
     return _with_headers(problem(error.status_code, str(error.default_code), str(error.detail)), error)
+
+
+def _codes_of(codes: Any) -> Iterator[str]:
+    if isinstance(codes, dict | list):
+        for part in codes.values() if isinstance(codes, dict) else codes:
+            yield from _codes_of(part)
+    else:
+        yield str(codes)
 
 
 def problem(status: int, code: str, detail: str, fields: dict[str, str] | None = None) -> Response:

@@ -30,10 +30,10 @@ def enqueue_on_commit(task_name: str, *args: str, queue: str = CONTROLLER) -> No
 
 def enqueue_soon_on_commit(task_name: str) -> None:
     """For what many do at once, as agents that come back: all who ask within a moment wake it once, at its end."""
-    transaction.on_commit(lambda: _enqueue_soon(task_name))
+    transaction.on_commit(lambda: enqueue_soon(task_name))
 
 
-def _enqueue_soon(task_name: str) -> None:
+def enqueue_soon(task_name: str) -> None:
     try:
         is_first = blocking_client().set(f"tokenyard.soon:{task_name}", 1, nx=True, px=SOON_MS)
         if is_first:

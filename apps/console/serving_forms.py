@@ -41,7 +41,7 @@ class ModelForm(forms.Form):
 
 
 class VersionForm(forms.Form):
-    label = forms.SlugField(max_length=30, initial="v1", help_text="Tells it from the model's other versions.")
+    label = forms.SlugField(max_length=30, help_text="Tells it from the model's other versions.")
     engine = forms.ChoiceField(choices=Engine.choices)
     source = forms.CharField(max_length=500, help_text="A Hugging Face repository, or a path on the nodes.")
     revision = forms.CharField(max_length=100, required=False, help_text="A branch, tag or commit of the repository.")

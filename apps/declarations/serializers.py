@@ -2,6 +2,8 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.declarations.services.kinds.catalogue import CATALOGUE
+
 
 class ApplyQuerySerializer(serializers.Serializer[Any]):
     """`set` names who owns what is applied. With `prune` what the set owns and no document names goes.
@@ -19,11 +21,11 @@ class ApplyQuerySerializer(serializers.Serializer[Any]):
 class DocumentSerializer(serializers.Serializer[Any]):
     """`kind` says which fields there are; docs/howto/apply.md lists them."""
 
-    kind = serializers.CharField()
+    kind = serializers.ChoiceField(choices=sorted(CATALOGUE))
 
 
 class DocumentsSerializer(serializers.Serializer[Any]):
-    documents = serializers.ListField(child=serializers.DictField(), max_length=500)
+    documents = serializers.ListField(child=DocumentSerializer(), max_length=500)
 
 
 class DifferenceSerializer(serializers.Serializer[Any]):

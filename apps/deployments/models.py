@@ -172,7 +172,7 @@ class ReplicaEvent(models.Model):
 
 
 class MemoryMeasurement(models.Model):
-    """What a version's engines were measured to use on each GPU, with so many of them: the newest word.
+    """What a version's engines were measured to use on each GPU of a model, with so many of them: the newest word.
 
     `kv_tokens` is what their cache held, which is part of it.
     """
@@ -180,19 +180,20 @@ class MemoryMeasurement(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     version = models.ForeignKey(ModelVersion, on_delete=models.CASCADE, related_name="measurements")
     gpu_count = models.PositiveSmallIntegerField()
+    gpu_model = models.CharField(max_length=40)
     memory_bytes = models.BigIntegerField()
     kv_tokens = models.BigIntegerField(null=True, blank=True)
     measured_at = models.DateTimeField()
 
     class Meta:
-        ordering = ["version_id", "gpu_count"]
+        ordering = ["version_id", "gpu_count", "gpu_model"]
         constraints = [
-            models.UniqueConstraint(fields=["version", "gpu_count"], name="measurement_is_unique"),
+            models.UniqueConstraint(fields=["version", "gpu_count", "gpu_model"], name="measurement_is_unique"),
             models.CheckConstraint(condition=Q(memory_bytes__gt=0), name="measurement_is_something"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.memory_bytes} bytes of {self.version} on each of {self.gpu_count}"
+        return f"{self.memory_bytes} bytes of {self.version} on each of {self.gpu_count} {self.gpu_model}"
 
 
 class NodeDesired(models.Model):

@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.common.ids import read_uuid
@@ -76,10 +76,10 @@ def _name_of(replica: Replica) -> str:
     return f"{replica.deployment.name} on {where}"
 
 
-def measured_of(version: ModelVersion) -> dict[int, Measured]:
-    """What its engines used on each GPU, by how many GPUs they had."""
-    rows = version.measurements.all()
-    return {row.gpu_count: Measured(memory_bytes=row.memory_bytes, kv_tokens=row.kv_tokens) for row in rows}
+def measured_of(version: ModelVersion) -> list[Measured]:
+    """What its engines used on each GPU."""
+    names = ("gpu_count", "gpu_model", "memory_bytes", "kv_tokens")
+    return [Measured(**{name: getattr(row, name) for name in names}) for row in version.measurements.all()]
 
 
 def get_rollout(deployment: Deployment) -> Rollout:
@@ -122,13 +122,17 @@ def list_unrouted() -> list[Revision]:
 
 
 def list_pools() -> list[Pool]:
-    """What serves each deployment's traffic, by version."""
-    pools = {pk: {version_id: 0} for pk, version_id in Deployment.objects.values_list("pk", "version_id")}
-    rows = Replica.objects.filter(is_draining=False, is_asleep=False)
-    for deployment_id, version_id, state in rows.values_list("deployment_id", "revision__version_id", "state"):
-        ready = pools[deployment_id]
-        ready[version_id] = ready.get(version_id, 0) + (state == ReplicaState.READY)
-    return [Pool(deployment_id=pk, ready=ready) for pk, ready in pools.items()]
+    """What serves each deployment's traffic, by version; one statement, so that no replica lacks its deployment."""
+    pools: dict[UUID, Pool] = {}
+    serves = Q(replicas__is_draining=False, replicas__is_asleep=False)
+    rows = Deployment.objects.annotate(serving=FilteredRelation("replicas", condition=serves)).order_by("name")
+    for pk, version_id, serving_id, state in rows.values_list(
+        "pk", "version_id", "serving__revision__version_id", "serving__state"
+    ):
+        ready = pools.setdefault(pk, Pool(deployment_id=pk, ready={version_id: 0})).ready
+        if serving_id is not None:
+            ready[serving_id] = ready.get(serving_id, 0) + (state == ReplicaState.READY)
+    return list(pools.values())
 
 
 def find_successor(version_id: UUID) -> Deployment | None:

@@ -4,6 +4,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.deployments.models import MAX_REPLICAS, Deployment, Replica, ReplicaEvent, Revision
+from apps.deployments.policies.requirements import requirements_schema
 from apps.deployments.selectors import get_rollout
 
 
@@ -96,12 +97,17 @@ class PaceSerializer(serializers.Serializer[Any]):
     max_unavailable = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS, required=False)
 
 
+@extend_schema_field(requirements_schema())
+class RequirementsField(serializers.DictField):
+    """Checked by policies/requirements.py, whose fields the description takes."""
+
+
 class NewDeploymentSerializer(PaceSerializer):
     name = serializers.SlugField(max_length=63)
     version_id = serializers.UUIDField()
     replica_count = serializers.IntegerField(default=1, min_value=0, max_value=MAX_REPLICAS)
     max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)
-    requirements = serializers.DictField(required=False)
+    requirements = RequirementsField(required=False)
 
 
 class DeploymentChangeSerializer(PaceSerializer):
@@ -110,7 +116,7 @@ class DeploymentChangeSerializer(PaceSerializer):
     version_id = serializers.UUIDField(required=False)
     replica_count = serializers.IntegerField(min_value=0, max_value=MAX_REPLICAS, required=False)
     max_running_requests = serializers.IntegerField(min_value=1, max_value=100_000, required=False)
-    requirements = serializers.DictField(required=False)
+    requirements = RequirementsField(required=False)
 
 
 class EventSerializer(ReplicaEventSerializer):

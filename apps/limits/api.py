@@ -22,11 +22,11 @@ class TenantLimitsView(ActorView):
 
     rules = {"GET": Permission.SEE_TENANT, "POST": Permission.MANAGE_TENANT}
 
-    @extend_schema(responses=serializers.LimitUseSerializer(many=True))
+    @extend_schema(responses=serializers.LimitUsesSerializer)
     def get(self, request: Request, tenant_id: UUID) -> Response:  # noqa: ARG002
         limits = list(selectors.list_limits(actor=self.actor, tenant_id=tenant_id))
         use = list_use(limits=limits, tenant_id=tenant_id, now=self.now)
-        return Response({"results": serializers.LimitUseSerializer(use, many=True).data})
+        return Response(serializers.LimitUsesSerializer({"results": use}).data)
 
     @extend_schema(request=serializers.NewLimitSerializer, responses={201: serializers.LimitSerializer})
     def post(self, request: Request, tenant_id: UUID) -> Response:

@@ -74,6 +74,12 @@ class LimitUseSerializer(serializers.Serializer[Any]):
         return None if use.used is None else f"{amount_of(use.limit.kind, use.used):f}"
 
 
+class LimitUsesSerializer(serializers.Serializer[Any]):
+    """All of them: a tenant has few."""
+
+    results = LimitUseSerializer(many=True)
+
+
 class RaisedAmountSerializer(serializers.Serializer[Any]):
     amount = AmountField()
     until = serializers.DateTimeField()

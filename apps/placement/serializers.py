@@ -3,7 +3,7 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.deployments.models import MAX_REPLICAS
-from apps.deployments.serializers import StageSerializer
+from apps.deployments.serializers import RequirementsField, StageSerializer
 
 
 class PreviewRequestSerializer(serializers.Serializer[Any]):
@@ -13,7 +13,7 @@ class PreviewRequestSerializer(serializers.Serializer[Any]):
     version_id = serializers.UUIDField()
     replica_count = serializers.IntegerField(default=1, min_value=1, max_value=MAX_REPLICAS)
     max_running_requests = serializers.IntegerField(default=64, min_value=1, max_value=100_000)
-    requirements = serializers.DictField(required=False)
+    requirements = RequirementsField(required=False)
 
 
 class AssignmentSerializer(serializers.Serializer[Any]):
@@ -64,7 +64,11 @@ class SpeedFiguresSerializer(serializers.Serializer[Any]):
 
 
 class SpeedSerializer(serializers.Serializer[Any]):
+    """On one GPU model of this fleet. `measured_bytes` is what engines were seen to use there, but for the cache."""
+
     gpu_model = serializers.CharField()
+    total_bytes = serializers.IntegerField(source="need.memory.total_bytes")
+    measured_bytes = serializers.IntegerField(source="need.memory.measured_bytes", allow_null=True)
     alone = SpeedFiguresSerializer()
     busy = SpeedFiguresSerializer()
 

@@ -1,5 +1,6 @@
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.registry.models import Engine, Model, ModelVersion, Task
@@ -64,10 +65,15 @@ class VersionDescriptionSerializer(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
 
 
+@extend_schema_field({"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_-]{0,90}/[A-Za-z0-9][A-Za-z0-9_-]{0,90}$"})
+class RepositoryField(serializers.CharField):
+    """OWNER/NAME."""
+
+
 class FactsQuerySerializer(serializers.Serializer[Any]):
     """A repository of the hub."""
 
-    source = serializers.CharField(max_length=200)  # type: ignore[assignment]  # DRF takes fields off the class
+    source = RepositoryField(max_length=200)  # type: ignore[assignment]  # DRF takes fields off the class
     revision = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
 
 

@@ -1,5 +1,6 @@
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.routing.models import Route, RouteTarget
@@ -27,6 +28,23 @@ class WeightSerializer(serializers.Serializer[Any]):
     weight = serializers.IntegerField(min_value=0, max_value=MAX_WEIGHT)
 
 
+_TARGET = {
+    "type": "object",
+    "properties": {
+        "version_id": {"type": "string", "format": "uuid"},
+        "weight": {"type": "integer", "minimum": 0, "maximum": MAX_WEIGHT},
+    },
+    "required": ["version_id", "weight"],
+    "additionalProperties": False,
+}
+_ONE_ABOVE_0 = {"type": "object", "properties": {"weight": {"minimum": 1}}, "required": ["weight"]}
+
+
+@extend_schema_field({"type": "array", "items": _TARGET, "minItems": 1, "maxItems": 20, "contains": _ONE_ABOVE_0})
+class TargetsField(serializers.ListField):
+    """Of their weights one at least is above 0."""
+
+
 class WeightsSerializer(serializers.Serializer[Any]):
     """`targets` are all of the route's targets afterwards.
 
@@ -34,7 +52,7 @@ class WeightsSerializer(serializers.Serializer[Any]):
     preference; where they are left out, those that there are stay.
     """
 
-    targets = serializers.ListField(child=WeightSerializer(), min_length=1, max_length=20)
+    targets = TargetsField(child=WeightSerializer(), min_length=1, max_length=20)
     alternatives = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=20)
 
 

@@ -41,7 +41,7 @@ class NewMemberSerializer(serializers.Serializer[Any]):
 
     username = serializers.CharField(max_length=150)
     role = serializers.ChoiceField(choices=Role.choices)
-    password = serializers.CharField(max_length=200, required=False, write_only=True)
+    password = serializers.CharField(min_length=10, max_length=200, required=False, write_only=True)
     email = serializers.EmailField(required=False, default="", allow_blank=True)
 
 
@@ -161,7 +161,7 @@ class UserChangeSerializer(serializers.Serializer[Any]):
 
 class NewUserSerializer(serializers.Serializer[Any]):
     username = serializers.CharField(max_length=150)
-    password = serializers.CharField(max_length=200, write_only=True)
+    password = serializers.CharField(min_length=10, max_length=200, write_only=True)
     email = serializers.EmailField(required=False, default="", allow_blank=True)
     is_platform_admin = serializers.BooleanField(default=False)
     is_operator = serializers.BooleanField(default=False)

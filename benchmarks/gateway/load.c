@@ -1,7 +1,7 @@
 // A closed loop of chat requests over keep-alive connections, in one thread. Prints one JSON object.
 //   load PORT MODEL KEY CONNECTIONS SECONDS REQUESTS TOKENS STREAM RAMP_MS IDENTITIES
 // Each connection asks again when its answer is whole: for SECONDS, or until REQUESTS are asked if that is not 0.
-// RAMP_MS spreads the first requests. With IDENTITIES each request in turn has a key (KEY and its number), a user and a
+// MODEL may be two names with a comma between, which are asked in turn. RAMP_MS spreads the first requests. With IDENTITIES each request in turn has a key (KEY and its number), a user and a
 // session of its own, of so many. Of a stream every event must come, in order, then its usage and [DONE].
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -61,6 +61,8 @@ static void print_samples(const char *name, Samples *samples) {
 }
 
 static void write_requests(const char *model, const char *key, int identities) {
+  char *first = strdup(model), *second = strchr(first, ',');
+  if (second) *second = 0;
   if (identities) bodies = identities;
   requests = calloc(bodies, sizeof *requests);
   request_lengths = calloc(bodies, sizeof *request_lengths);
@@ -75,7 +77,7 @@ static void write_requests(const char *model, const char *key, int identities) {
     int n = sprintf(prompt, "Conversation %d:", i);
     while (n < PROMPT_BYTES) n += sprintf(prompt + n, " %c%d", 'a' + (n * 7 + i) % 26, n * (i + 3));
     int length = sprintf(body, "{\"model\":\"%s\",\"messages\":[{\"role\":\"system\",\"content\":\"Answer in one short paragraph.\"},{\"role\":\"user\",\"content\":\"%s\"}],\"max_tokens\":%d,\"temperature\":0.7%s%s}",
-      model, prompt, tokens, names, is_stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
+      second && i % 2 ? second + 1 : first, prompt, tokens, names, is_stream ? ",\"stream\":true,\"stream_options\":{\"include_usage\":true}" : "");
     request_lengths[i] = sprintf(request, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nAccept: */*\r\nUser-Agent: load\r\nAuthorization: Bearer %s%s\r\n%sContent-Length: %d\r\n\r\n%s", port, key, number, session, length, body);
     requests[i] = request;
   }

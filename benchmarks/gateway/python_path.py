@@ -67,7 +67,7 @@ class PythonPath:
         )
         origin = Origin(gateway_id="g", boot_id="boot", node_id="n")
         journal = Journal(spool, origin, time.monotonic)
-        self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None)
+        self._turn = Turn(Spool(spool, "boot", journal), lambda _end: None, lambda: 0.0)
         metrics = RequestMetrics()
         connections = Connections()
         limits = Limits(monotonic=time.monotonic, unix_time=time.time)

@@ -9,6 +9,7 @@ from workers.engines.registry import AUTO, ENGINE_NAMES
 HOST = "127.0.0.1"
 DEMO_REPLICAS = 3
 _MAX_PORT = 65535
+_MAX_PROCESSES = 64
 
 
 class ConfigurationError(ValueError):
@@ -24,6 +25,7 @@ class Configuration:
     gateway_port: int
     gateway_admin_port: int
     engine_port_base: int
+    gateway_processes: int = 1
 
     @property
     def web_url(self) -> str:
@@ -59,6 +61,7 @@ def read_configuration(environ: Mapping[str, str], *, root: Path) -> Configurati
         gateway_port=_port(environ, "TOKENYARD_GATEWAY_PORT", 8080),
         gateway_admin_port=_port(environ, "TOKENYARD_GATEWAY_ADMIN_PORT", 8081),
         engine_port_base=_port(environ, "TOKENYARD_ENGINE_PORT_BASE", 9000),
+        gateway_processes=_processes(environ.get("TOKENYARD_GATEWAY_PROCESSES") or "1"),
     )
     if len(configuration.named_ports()) < DEMO_REPLICAS + 3:
         raise ConfigurationError("two of the TOKENYARD_…_PORT variables, or the engines' range, name the same port")
@@ -69,6 +72,12 @@ def _engine(value: str) -> str:
     if value not in (AUTO, *ENGINE_NAMES):
         raise ConfigurationError(f"ENGINE must be one of {', '.join((AUTO, *ENGINE_NAMES))}, not {value!r}")
     return value
+
+
+def _processes(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_PROCESSES):
+        raise ConfigurationError(f"TOKENYARD_GATEWAY_PROCESSES must be 1 to {_MAX_PROCESSES}, not {text!r}")
+    return int(text)
 
 
 def _port(environ: Mapping[str, str], name: str, default: int) -> int:

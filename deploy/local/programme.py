@@ -101,6 +101,7 @@ class Programme:
         command += ["--node-id", seed.node_id, "--grace-s", _GATEWAY_GRACE_S, "--take-over"]
         command += ["--port", str(self.configuration.gateway_port)]
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
+        command += ["--processes", str(self.configuration.gateway_processes)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")
         return self._process("gateway", NODE_STAGE, command, is_ready)
 

@@ -26,9 +26,10 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-TYPES = {"request": Request, "report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
+FIELDS = [name for name in dir(Request) if not name.startswith("_")]  # compiled or not
+TYPES = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
-    "request_arrived": ("request",), "endpoint_reported": (None, "report"), "prefixes_changed": (None, "changes"),
+    "endpoint_reported": (None, "report"), "report_noted": (None, "report"), "prefixes_changed": (None, "changes"),
 }  # fmt: skip
 
 
@@ -41,15 +42,23 @@ class Recorder:
 
     def __getattr__(self, name):
         method = getattr(self._core, name)
-        if name in {"next_deadline", "queued_total"}:
+        if name in {"next_deadline", "queued_total", "reports_matter_at"}:
             return method
 
         def call(*args, **named):
             answer = method(*args, **named)
-            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)]))
+            self.lines.append(msgspec.json.encode([name, args, named, as_text(answer)], enc_hook=fields_of))
             return answer
 
         return call
+
+
+def fields_of(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in FIELDS}
+
+
+def request_of(fields: dict[str, Any]) -> Request:
+    return Request(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
 
 def as_text(commands: list[Command] | None) -> list[str]:
@@ -78,6 +87,8 @@ def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
     pairs = []
     for line in lines:
         name, args, named, recorded = msgspec.json.decode(line)
+        if name == "request_arrived":
+            args[0] = request_of(args[0])
         positions = POSITIONS.get(name, ())
         kinds = [*positions, *[None] * (len(args) - len(positions))]
         args = [msgspec.convert(arg, TYPES[kind]) if kind else arg for arg, kind in zip(args, kinds, strict=True)]

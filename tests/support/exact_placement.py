@@ -7,7 +7,9 @@ from itertools import combinations, pairwise, permutations
 
 from ortools.sat.python import cp_model
 
+from apps.placement.policies.fleet import MIG, ONLINE
 from apps.placement.policies.objective import PRICES
+from tests.support.placement_rules import bytes_on, is_same_domain
 
 _SCALE = 10_000  # CP-SAT counts in integers: a hundredth of a cent
 _GIB = 1024**3
@@ -43,17 +45,23 @@ class _Exact:
         if demand.shape.pipeline_parallel == 1:
             places = [(stage,) for stage in stages]
         else:
-            places = [pair for pair in permutations(stages, 2) if self._may_pair(*pair)]
+            places = [pair for pair in permutations(stages, 2) if self._may_pair(*pair, demand.shape)]
         return [(self.model.new_bool_var(""), place) for place in places]
 
     def _groups(self, number, shape):
+        """Only what anti-affinity and others' memory may still forbid."""
         node = self.nodes[number]
-        usable = [i for i, a in enumerate(node.accelerators) if not shape.models or a.model in shape.models]
-        return combinations(usable, shape.tensor_parallel)
+        if not _takes(node, shape):
+            return []
+        usable = [i for i, gpu in enumerate(node.accelerators) if _does(gpu, shape)]
+        groups = combinations(usable, shape.tensor_parallel)
+        return [group for group in groups if _may_work_together([node.accelerators[i] for i in group], shape)]
 
-    def _may_pair(self, one, two):
+    def _may_pair(self, one, two, shape):
         models = {self.nodes[n].accelerators[g].model for n, group in (one, two) for g in group}
-        return len(models) == 1 and not (one[0] == two[0] and set(one[1]) & set(two[1]))
+        if one[0] == two[0]:
+            return len(models) == 1 and not set(one[1]) & set(two[1])
+        return len(models) == 1 and shape.may_span
 
     def _place_each_once(self):
         for demand in self.demands:
@@ -97,8 +105,9 @@ class _Exact:
     def _share_one(self, number, index, node, gpu):
         users = self._users_of(number, index)
         there = [each for each in node.occupants if gpu.key in each.keys]
-        free = gpu.memory_bytes - gpu.foreign_bytes - sum(each.bytes_each for each in there)
-        self.model.add(sum(v * (shape.memory_bytes // _GIB) for v, shape in users) <= max(0, free) // _GIB)
+        free = (gpu.memory_bytes or 0) - gpu.foreign_bytes - sum(each.bytes_each for each in there)
+        self.model.add(sum(v * bytes_on(shape, gpu)[0] for v, shape in users) <= max(0, free))
+        there = [each for each in there if not each.is_asleep]
         alone = [v for v, shape in users if shape.is_exclusive]
         shared = [v for v, shape in users if not shape.is_exclusive]
         self.model.add(sum(alone) <= (0 if there else 1))
@@ -115,7 +124,7 @@ class _Exact:
     def _open_nodes_and_islands(self):
         for number, node in enumerate(self.nodes):
             flags = {i: self.opened[number, i] for i in range(len(node.accelerators))}
-            if not node.occupants:
+            if all(each.is_asleep for each in node.occupants):
                 price = PRICES.node_ratio * sum(each.usd_per_h for each in node.accelerators)
                 self.cost.append(_scaled(price) * self._any(flags.values()))
             for island in {each.island for each in node.accelerators} - {None}:
@@ -138,19 +147,63 @@ class _Exact:
     def _spread(self):
         for deployment_id in {demand.deployment_id for demand in self.demands}:
             mine = [demand for demand in self.demands if demand.deployment_id == deployment_id]
-            for number in range(len(self.nodes)):
+            for number, node in enumerate(self.nodes):
                 self._beside(mine, number)
+                if apart := mine[0].shape.apart:
+                    self._apart(mine, {i for i, other in enumerate(self.nodes) if is_same_domain(node, other, apart)})
+        for one, other in permutations(self.demands, 2):
+            if other.deployment_id in one.avoids:
+                self._avoid(one, other)
 
     def _beside(self, mine, number):
-        there = [
-            v for demand in mine for v, place in self.choices[demand.replica_id] if any(n == number for n, _ in place)
-        ]
-        if mine[0].shape.apart == "node":
-            self.model.add(sum(there) <= 1)
+        there = [v for demand in mine for v in self._on(demand, {number})]
+        already_there = self._occupants(mine[0].deployment_id, {number})
         if mine[0].shape.strategy == "spread":
             steps = [self.model.new_bool_var("") for _ in mine]
             self.model.add(sum(steps) == sum(there))
-            self.cost += [_scaled(PRICES.side_by_side_usd * already) * step for already, step in enumerate(steps)]
+            prices = [_scaled(PRICES.side_by_side_usd * (already_there + before)) for before in range(len(mine))]
+            self.cost += [price * step for price, step in zip(prices, steps, strict=True)]
+        if any(self._is_avoided(mine[0], each) for each in self.nodes[number].occupants):
+            self.model.add(sum(there) == 0)
+
+    def _is_avoided(self, demand, occupant):
+        return occupant.deployment_id in demand.avoids or demand.deployment_id in occupant.avoids
+
+    def _apart(self, mine, domain):
+        there = [v for demand in mine for v in self._on(demand, domain)]
+        self.model.add(sum(there) <= (0 if self._occupants(mine[0].deployment_id, domain) else 1))
+
+    def _avoid(self, one, other):
+        for number in range(len(self.nodes)):
+            self.model.add(sum(self._on(one, {number})) + sum(self._on(other, {number})) <= 1)
+
+    def _on(self, demand, numbers):
+        """The variables of its places that touch these nodes."""
+        return [v for v, place in self.choices[demand.replica_id] if any(n in numbers for n, _ in place)]
+
+    def _occupants(self, deployment_id, numbers):
+        return sum(each.deployment_id == deployment_id for n in numbers for each in self.nodes[n].occupants)
+
+
+def _takes(node, shape):
+    labels = all(node.labels.get(name) == value for name, value in shape.labels)
+    is_open = node.state == ONLINE and not node.is_cordoned and not node.is_draining
+    return is_open and labels and (node.engines is None or shape.engine in node.engines)
+
+
+def _does(gpu, shape):
+    is_kind = gpu.kind == shape.on and gpu.is_healthy and (shape.on != MIG or shape.accelerator_count == 1)
+    is_model = (not shape.models or gpu.model in shape.models) and (not shape.profile or gpu.profile == shape.profile)
+    is_cheap = shape.max_usd_per_h is None or gpu.usd_per_h <= shape.max_usd_per_h
+    reserved, needed = bytes_on(shape, gpu)
+    return is_kind and is_model and is_cheap and gpu.memory_bytes is not None and needed <= reserved
+
+
+def _may_work_together(group, shape):
+    if len({(gpu.model, gpu.memory_bytes) for gpu in group}) > 1:
+        return False
+    is_linked = group[0].island is not None and len({gpu.island for gpu in group}) == 1
+    return not shape.needs_nvlink or len(group) == 1 or is_linked
 
 
 def _scaled(usd):

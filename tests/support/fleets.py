@@ -32,13 +32,15 @@ def box(number, model="H100", count=8, *, nvlink=True, **facts):
     return node(number, *(gpu(i, model, island=0 if nvlink else None) for i in range(count)), **facts)
 
 
-def occupant(number, *keys, gib=0, deployment=900, is_exclusive=True):
+def occupant(number, *keys, gib=0, deployment=900, is_exclusive=True, is_asleep=False, avoids=()):
     return Occupant(
         replica_id=UUID(int=10_000 + number),
         deployment_id=UUID(int=deployment),
         keys=keys,
         bytes_each=int(gib * GIB),
         is_exclusive=is_exclusive,
+        is_asleep=is_asleep,
+        avoids=tuple(UUID(int=each) for each in avoids),
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -64,10 +65,10 @@ class EngineCare:
         )
         turn = reconcile.turn(self._files.desired, processes, self._memories, self._timers, now, around=around)
         self._memories, self.reports = turn.memories, self._with_memory(turn.reports)
-        self._offer(turn.reports, processes, now)
-        self._write_down(processes)
+        _whatever_the_disk_says("tell the gateway", lambda: self._offer(turn.reports, processes, now))
+        _whatever_the_disk_says("note who leaves", lambda: self._write_down(processes))
         for action in turn.actions:
-            self._carry_out(action, processes)
+            _whatever_the_disk_says(action.kind.value, partial(self._carry_out, action, processes))
 
     async def close(self) -> None:
         tasks = list(self._doing.values())
@@ -226,6 +227,14 @@ class EngineCare:
 
     def _alive(self) -> list[str]:
         return [replica_id for replica_id, process in self._processes.observe().items() if process.is_alive]
+
+
+def _whatever_the_disk_says(what: str, work: Callable[[], None]) -> None:
+    """A full disk keeps nobody from being stopped. What was not written is tried again in the next turn."""
+    try:
+        work()
+    except OSError as error:
+        log.error("could not %s: %s", what, error)  # noqa: TRY400 - the disk is to blame, not our code
 
 
 def _estimates_of(report: GatewayReport | None) -> dict[str, EndpointEstimate]:

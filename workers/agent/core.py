@@ -23,6 +23,7 @@ from workers.agent.node_files import NodeFiles, RefusedError
 from workers.agent.peers import any_answers
 from workers.agent.processes import EngineProcesses, boot_clock
 from workers.agent.prompt_shipper import PromptShipper
+from workers.agent.release import release_of
 from workers.agent.settings import AgentSettings
 from workers.agent.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
 from workers.agent.usage_shipper import UsageShipper, UsageSpool
@@ -93,6 +94,7 @@ class Agent:
             place,
             environ,
             has_reported=lambda: self._files.read_gateway_report(time.time()) is not None,
+            release=release_of(),
         )
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -133,6 +135,10 @@ class Agent:
                     await self._nudge.wait()
 
     def _turn(self) -> None:
+        try:
+            self._files.write_desired()
+        except OSError as error:
+            log.error("what is wanted is known and not written down: %s", error)  # noqa: TRY400 - the disk is to blame
         self._care.turn(is_cut_off=lease.is_cut_off(self._files.desired, self._seen, boot_clock()))
 
     # the link

@@ -1,6 +1,9 @@
 """Keeps this node's gateway running, where the agent was told to: a process of its own that serves on without it.
 
-gateway.pid   JSON: pid and start_ticks, so that a new agent knows it again      logs/gateway.log
+An agent of newer code that finds one of older code running replaces it by another, to which that one hands its sockets
+(docs/adr/0023).
+
+gateway.pid   JSON: which process it is, of which code, and whom it replaced      logs/gateway.log
 """
 
 import asyncio
@@ -39,6 +42,19 @@ class GatewayPlace(Struct, frozen=True, kw_only=True):
     admin_port: int
 
 
+class _Kept(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The predecessor ends by itself once it has finished what it had."""
+
+    pid: int
+    start_ticks: int
+    release: str = ""
+    predecessor: ProcessIdentity | None = None
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        return ProcessIdentity(self.pid, self.start_ticks)
+
+
 class _Attempts(Struct):
     """In seconds of the machine's clock; `started_at` None before the first."""
 
@@ -48,7 +64,7 @@ class _Attempts(Struct):
 
 
 class GatewayKeeper:
-    """`has_reported` says whether its report is fresh. `turn` is for once a second."""
+    """`has_reported` says whether its report is fresh, `release` of which code we are. `turn` is for once a second."""
 
     def __init__(
         self,
@@ -56,13 +72,17 @@ class GatewayKeeper:
         node_id: str,
         place: GatewayPlace,
         environ: Mapping[str, str],
+        *,
         has_reported: Callable[[], bool],
+        release: str,
     ) -> None:
         self._directory = directory
         self._command = [sys.executable, "-m", "workers.gateway", "--node-dir", str(directory), "--node-id", node_id]
         self._command += ["--host", place.host, "--port", str(place.port), "--admin-port", str(place.admin_port)]
+        self._command.append("--take-over")
         self._environ = {name: value for name, value in environ.items() if name not in _SECRETS}
         self._has_reported = has_reported
+        self._release = release
         self._attempts = _Attempts()
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -71,9 +91,14 @@ class GatewayKeeper:
         attempts = self._attempts
         if self._child is not None:
             self._child.poll()
-        if not self._is_running():
+        kept = self._read()
+        if kept is None or not is_running(kept.identity):
             if attempts.started_at is None or now - attempts.started_at >= attempts.wait_s:
-                self._start(now)
+                self._start(now, predecessor=kept.predecessor if kept else None)
+            return
+        if kept.release != self._release:
+            log.info("the gateway, process %d, is of other code and is replaced", kept.pid)
+            self._start(now, predecessor=kept.identity)
             return
         heard_at = attempts.heard_at
         if self._has_reported() or heard_at is None:
@@ -83,18 +108,19 @@ class GatewayKeeper:
             self._kill()
 
     async def stop(self) -> None:
-        identity = self._read()
-        if identity is None or not send_signal(identity, signal.SIGTERM):
-            return
+        kept = self._read()
+        ending = [] if kept is None else [each for each in (kept.identity, kept.predecessor) if each is not None]
+        ending = [each for each in ending if send_signal(each, signal.SIGTERM)]
         for _ in range(int(10 * _STOP_GRACE_S)):
             if self._child is not None:
                 self._child.poll()
-            if not is_running(identity):
+            if not any(map(is_running, ending)):
                 return
             await asyncio.sleep(0.1)
-        self._kill()
+        for each in ending:
+            kill_group(each)
 
-    def _start(self, now: float) -> None:
+    def _start(self, now: float, predecessor: ProcessIdentity | None) -> None:
         attempts = self._attempts
         was_stable = attempts.started_at is not None and now - attempts.started_at >= _STABLE_AFTER_S
         wait_s = _FIRST_WAIT_S if was_stable or not attempts.wait_s else min(2 * attempts.wait_s, _LONGEST_WAIT_S)
@@ -108,21 +134,20 @@ class GatewayKeeper:
             )  # fmt: skip
         identity = identify(self._child.pid)
         if identity is not None:
-            write_whole(self._directory / PID_FILE, msgspec.json.encode(identity))
+            kept = _Kept(
+                pid=identity.pid, start_ticks=identity.start_ticks, release=self._release, predecessor=predecessor
+            )
+            write_whole(self._directory / PID_FILE, msgspec.json.encode(kept))
         log.info("started the gateway as process %d", self._child.pid)
 
-    def _is_running(self) -> bool:
-        identity = self._read()
-        return identity is not None and is_running(identity)
-
     def _kill(self) -> None:
-        identity = self._read()
-        if identity is not None:
-            kill_group(identity)
+        kept = self._read()
+        if kept is not None:
+            kill_group(kept.identity)
 
-    def _read(self) -> ProcessIdentity | None:
+    def _read(self) -> _Kept | None:
         with suppress(FileNotFoundError, msgspec.DecodeError):
-            return msgspec.json.decode((self._directory / PID_FILE).read_bytes(), type=ProcessIdentity)
+            return msgspec.json.decode((self._directory / PID_FILE).read_bytes(), type=_Kept)
         return None
 
 

@@ -32,6 +32,7 @@ class NodeFiles:
         self.directory = directory
         self._node_id = node_id
         self.desired = self._load_desired()
+        self._is_written = True
         self.snapshot_generation = self._load_snapshot_generation()
         self._offered: tuple[list[Endpoint], list[Endpoint]] | None = None
         self._offers = 0
@@ -50,8 +51,14 @@ class NodeFiles:
             raise RefusedError(f"desired state has fence {state.fence}, and {held.fence} was seen")
         if held and state.fence == held.fence and state.generation < held.generation:
             raise RefusedError(f"desired state has generation {state.generation}, and {held.generation} is held")
-        self._write(layout.DESIRED_FILE, msgspec.json.encode(state))
-        self.desired = state
+        self.desired, self._is_written = state, False
+        self.write_desired()
+
+    def write_desired(self) -> None:
+        """It holds from when it was heard, also while the disk is full; then this is to be tried again."""
+        if not self._is_written and self.desired is not None:
+            self._write(layout.DESIRED_FILE, msgspec.json.encode(self.desired))
+            self._is_written = True
 
     def keep_snapshot(self, envelope: bytes) -> Snapshot:
         """Raises RefusedError unless this node's control plane signed it."""

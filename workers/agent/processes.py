@@ -101,7 +101,11 @@ class EngineProcesses:
             stall_s=plan.stall_s,
             can_sleep=plan.can_sleep,
         )
-        self._write(record)
+        try:
+            self._write(record)
+        except OSError:  # one that nobody has written down would be nobody's to stop
+            kill_group(record.identity)
+            raise
         log.info("started %s for replica %s as process %d", spec.engine, spec.replica_id, pid)
 
     def stop(self, replica_id: str) -> None:

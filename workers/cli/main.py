@@ -10,13 +10,14 @@ from workers.cli.commands.declaring import apply
 from workers.cli.commands.describing import describe
 from workers.cli.commands.getting import events, get
 from workers.cli.commands.joining import join_token
+from workers.cli.commands.rolling import rollout
 from workers.cli.commands.watching import logs, top
 from workers.cli.config import CONTEXT, TOKEN, URL
 from workers.cli.context import Session
 
 _COMMANDS = (
-    get, describe, apply, logs, top, scale, drain, events, cordon, uncordon, label, restart, delete, join_token, login,
-    logout, config, completion,
+    get, describe, apply, logs, top, scale, drain, rollout, events, cordon, uncordon, label, restart, delete,
+    join_token, login, logout, config, completion,
 )  # fmt: skip
 
 

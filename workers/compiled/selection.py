@@ -18,8 +18,10 @@ _PATTERNS = (
     "workers/scheduling/[!p]*/*.py",  # all but the peers, which are there to be compared with
     "workers/scheduling/p[!e]*/*.py",
     "workers/simulator/engine.py",
+    "workers/simulator/job.py",
     "workers/simulator/kv_cache.py",
     "workers/simulator/replay.py",
+    "workers/simulator/reports.py",
 )
 # What no request passes through, or mypyc cannot take: classes in functions, defaults by msgspec's `field`; and what
 # msgspec decodes into, since a compiled class does not tell it the types of its fields.
@@ -56,6 +58,7 @@ _LEFT_OUT = frozenset(
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
         "gateway.networks",
+        "gateway.options",
         "gateway.outcomes",
         "gateway.paths",
         "gateway.recurring",

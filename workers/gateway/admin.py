@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -15,8 +16,8 @@ from workers.gateway.exposition import CONTENT_TYPE, render
 from workers.gateway.metrics import RequestMetrics
 
 _PROBE_TIMEOUT_S = 5
-_JSON = "application/json"
-_DECISION = "/decisions/"
+JSON = "application/json"
+DECISION = "/decisions/"
 # The loop beats four times a second: after so long without, it is stuck and not busy.
 STUCK_AFTER_S = 10.0
 
@@ -44,10 +45,10 @@ class Pages:
 
     def answer(self, path: str) -> tuple[int, str, str]:
         """Status, content type and body."""
-        if path.startswith(_DECISION):
-            return _decision(self._explain(unquote(path.removeprefix(_DECISION))))
+        if path.startswith(DECISION):
+            return _decision(self._explain(unquote(path.removeprefix(DECISION))))
         page = self._pages.get(path)
-        return page() if page else (404, "text/plain", f"try {' '.join(self._pages)} {_DECISION}ID\n")
+        return page() if page else (404, "text/plain", f"try {' '.join(self._pages)} {DECISION}ID\n")
 
     @property
     def _is_stuck(self) -> bool:
@@ -56,23 +57,28 @@ class Pages:
     def _healthz(self) -> tuple[int, str, str]:
         boot_id = self._read_report().boot_id
         if self._is_stuck:
-            return 503, _JSON, json.dumps({"status": "stuck", "boot_id": boot_id})
-        return 200, _JSON, json.dumps({"status": "alive", "boot_id": boot_id})
+            return 503, JSON, json.dumps({"status": "stuck", "boot_id": boot_id})
+        return 200, JSON, json.dumps({"status": "alive", "boot_id": boot_id})
 
     def _readyz(self) -> tuple[int, str, str]:
         reasons = reasons_not_ready(self._read_report())
         if self._is_stuck:
             reasons.append("the event loop is stuck")
-        return 503 if reasons else 200, _JSON, json.dumps({"ready": not reasons, "reasons": reasons})
+        return 503 if reasons else 200, JSON, json.dumps({"ready": not reasons, "reasons": reasons})
 
     def _metrics_page(self) -> tuple[int, str, str]:
         return 200, CONTENT_TYPE, render(self._read_report(), self._metrics)
 
     def _report(self) -> tuple[int, str, str]:
-        return 200, _JSON, msgspec.json.encode(self._read_report()).decode()
+        return 200, JSON, msgspec.json.encode(self._read_report()).decode()
 
 
-def start_admin(listening: socket.socket, pages: Pages) -> ThreadingHTTPServer:
+class Answering(Protocol):
+    def answer(self, path: str) -> tuple[int, str, str]:
+        """Status, content type and body."""
+
+
+def start_admin(listening: socket.socket, pages: Answering) -> ThreadingHTTPServer:
     """Serves until `shutdown()`."""
 
     class Probe(BaseHTTPRequestHandler):
@@ -113,4 +119,4 @@ def reasons_not_ready(report: GatewayReport) -> list[str]:
 def _decision(found: RequestDecision | None) -> tuple[int, str, str]:
     if found is None:
         return 404, "text/plain", "this gateway does not remember that request\n"
-    return 200, _JSON, msgspec.json.encode(found).decode()
+    return 200, JSON, msgspec.json.encode(found).decode()

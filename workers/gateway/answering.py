@@ -1,10 +1,15 @@
 """The answer to one client request: whole, or a stream in the framing that its HTTP version has."""
 
+from typing import Final
+
 from workers.gateway.apis.interface import API
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
+
+_USUAL_CHUNK_BYTES = 1024
+_SIZE_LINES: Final = [b"%x\r\n" % size for size in range(_USUAL_CHUNK_BYTES)]
 
 
 class ClientAnswer:
@@ -36,7 +41,7 @@ class ClientAnswer:
 
     def send_part(self, head: AnswerHead, part: bytes) -> None:
         """`head` counts only for the first part."""
-        framed = part if self._is_http_10 else b"%x\r\n%b\r\n" % (len(part), part)
+        framed = self._framed(part)
         self._client.write(framed if self.head is not None else self._begin(head) + framed)
 
     def end(self, head: AnswerHead, last_part: bytes) -> None:
@@ -57,7 +62,9 @@ class ClientAnswer:
     def _framed(self, part: bytes) -> bytes:
         if self._is_http_10 or not part:
             return part
-        return b"%x\r\n%b\r\n" % (len(part), part)
+        length = len(part)
+        size_line = _SIZE_LINES[length] if length < _USUAL_CHUNK_BYTES else b"%x\r\n" % length
+        return size_line + part + b"\r\n"
 
     def _lines(self, head: AnswerHead) -> bytes:
         """The engine's headers win over ours, but for those that speak of its own connection."""

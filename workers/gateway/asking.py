@@ -7,7 +7,7 @@ from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
 from workers.gateway.paths import EnginePath
-from workers.gateway.peeks import output_limit_of, wants_stream
+from workers.gateway.peeks import wants_stream
 from workers.gateway.requests import HttpRequest
 
 Header = tuple[bytes, bytes]
@@ -19,7 +19,8 @@ class Question:
     `alternatives` are the versions that may answer instead; `served_name` is then theirs. `needs_usage`: it comes only
     if it is asked for.
 
-    `rank` of its class is its `priority` in an engine that has any: less is served first there, too.
+    `output_limit` is the client's own, in tokens. `rank` of its class is its `priority` in an engine that has any: less
+    is served first there, too.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Question:
         *,
         public_model: str,
         served_name: str,
+        output_limit: int | None = None,
         rank: int = 0,
         alternatives: tuple[Alternative, ...] = (),
     ) -> None:
@@ -58,7 +60,7 @@ class Question:
         self.served_name = served_name
         self.rank = rank
         self.alternatives = alternatives
-        self.output_limit = output_limit_of(peek)
+        self.output_limit = output_limit
         self.needs_usage = path.asks_for_usage and wants_stream(peek)
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -174,6 +175,27 @@ def with_fields(body: bytes, fields: dict[str, Any]) -> bytes:
         return msgspec.json.encode(known | fields)
     except msgspec.DecodeError:
         return json.dumps(json.loads(body) | fields).encode()
+
+
+def with_flat_object(body: bytes, name: str, known: dict[str, Any], wanted: dict[str, Any]) -> bytes:
+    """The same with `wanted` for an object that stands there already; nearly always nothing else has to be read."""
+    pattern = _flat_object(name)
+    found = pattern.search(body)
+    if found is None or pattern.search(body, found.end()) is not None or not _is_encoded(known, found[1]):
+        return with_fields(body, {name: wanted})
+    return body[: found.start(1)] + msgspec.json.encode(wanted) + body[found.end(1) :]
+
+
+def _is_encoded(known: dict[str, Any], text: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == known)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+@cache
+def _flat_object(name: str) -> re.Pattern[bytes]:
+    return re.compile(rb'"%b"\s*:\s*(\{[^{}\\]*\})' % name.encode())
 
 
 def with_model(body: bytes, name: str) -> bytes:

@@ -39,6 +39,16 @@ class ChunkedBody:
                     self.is_too_large = self._left_bytes > room_bytes - sum(map(len, pieces))
         return pieces, data
 
+    def as_sent(self, body: bytes) -> bytes:
+        """What another one must be fed to stand where this one does, `body` being what has come so far."""
+        if self._wants == "content":
+            return b"%x\r\n%b" % (len(body) + self._left_bytes, body)
+        whole = b"%x\r\n%b" % (len(body), body) if body else b""
+        if self._wants == "end":
+            return whole + self._pending
+        whole += _LINE_END if body else b""
+        return whole + (b"0\r\n" if self._wants == "last" else b"") + self._pending
+
     def _read_line(self, data: bytes) -> bytes:
         data = self._pending + data
         end = data.find(_LINE_END, 0, _MAX_SIZE_LINE_BYTES)

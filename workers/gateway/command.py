@@ -1,95 +1,60 @@
-"""The gateway of a node, or one alone with a snapshot file."""
+"""The gateway of a node, or one alone with a snapshot file: one process, or a parent and several."""
 
 import argparse
 import asyncio
 import gc
 import logging
-import os
+import random
 import signal
+import socket
 import sys
 import time
+from collections.abc import Sequence
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import uvloop
 
-from workers.contracts import layout
+from workers.contracts.ids import uuid7
 from workers.gateway.access_log import AccessLog
 from workers.gateway.admin import Pages, start_admin
-from workers.gateway.batches.api import Limits as BatchLimits
-from workers.gateway.configuration import GatewayConfig
-from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
-from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, bind, offer, take_over
+from workers.gateway.options import config_of, endpoints_file_of, handover_path_of, parse, snapshot_file_of
 from workers.gateway.service import GatewayService
-from workers.gateway.tracing.assembly import config_from_environment
+from workers.gateway.sisters.company import Company
+from workers.gateway.sisters.member import Ends, Member
+from workers.gateway.sisters.parent import Parent, Plan
 
 logger = logging.getLogger(__name__)
 
-_MIB = 1024 * 1024
 # A request leaves nothing that refers to itself, so there is little to look for; and to look cost a seventh of its CPU.
 COLLECT_AFTER_OBJECTS = (50_000, 20, 50)
 
 
 def main(*, is_compiled: bool) -> None:
-    arguments = _parse()
+    arguments = parse()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logger.info("the hot path runs %s", "compiled" if is_compiled else "interpreted")
-    gc.set_threshold(*COLLECT_AFTER_OBJECTS)
-    uvloop.run(_serve(arguments))
+    if arguments.member is not None:
+        gc.set_threshold(*COLLECT_AFTER_OBJECTS)
+        uvloop.run(_serve_as_member(arguments))
+    elif arguments.processes > 1:
+        logger.info("the hot path runs %s, in %s processes", _word(is_compiled), arguments.processes)
+        uvloop.run(_be_parent(arguments))
+    else:
+        logger.info("the hot path runs %s", _word(is_compiled))
+        gc.set_threshold(*COLLECT_AFTER_OBJECTS)
+        uvloop.run(_serve(arguments))
 
 
-def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m workers.gateway", description=__doc__)
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--node-dir", type=Path, help="directory shared with the node's agent")
-    source.add_argument("--snapshot", type=Path, help="snapshot as plain JSON: serve alone, with its endpoints")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_PORT", "8080")))
-    parser.add_argument("--admin-port", type=int, default=int(os.environ.get("TOKENYARD_GATEWAY_ADMIN_PORT", "8081")))
-    parser.add_argument("--spool", type=Path, help="directory for usage records (default: NODE_DIR/spool)")
-    parser.add_argument(
-        "--batches",
-        type=Path,
-        help="directory for /v1/files and /v1/batches (default: NODE_DIR/batches; with --snapshot: there are none)",
-    )
-    parser.add_argument(
-        "--max-file-mib", type=int, default=BatchLimits().max_file_bytes // _MIB, help="of a file for a batch"
-    )
-    parser.add_argument("--node-id", default=os.environ.get("TOKENYARD_NODE_ID", "standalone"))
-    parser.add_argument(
-        "--valkey-url",
-        default=os.environ.get("TOKENYARD_VALKEY_URL", ""),
-        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
-    )
-    parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
-    parser.add_argument("--handover-grace-s", type=float, default=900.0, help="the same after a successor took over")
-    parser.add_argument(
-        "--take-over", action="store_true", help="of a gateway that serves this node, without a refused connection"
-    )
-    parser.add_argument("--max-connections", type=int, default=MAX_CONNECTIONS, help="of all clients together")
-    parser.add_argument("--max-connections-per-key", type=int, default=MAX_CONNECTIONS_PER_KEY)
-    parser.add_argument("--engine-silence-s", type=float, default=300.0, help="give an engine up after this silence")
-    parser.add_argument("--access-log", action="store_true", help="a line of JSON per request on stdout")
-    arguments = parser.parse_args()
-    if arguments.snapshot is not None and arguments.spool is None:
-        parser.error("--snapshot needs --spool DIR: usage records must go somewhere")
-    return arguments
+def _word(is_compiled: bool) -> str:
+    return "compiled" if is_compiled else "interpreted"
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    observers = [AccessLog(_write_line).observe] if arguments.access_log else []
-    service = GatewayService(
-        _config(arguments), _snapshot_file(arguments), _endpoints_file(arguments), observers=observers
-    )
-    stop, succeeded = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    path = _handover_path(arguments)
-    listening = (take_over(path) if arguments.take_over else None) or bind(
-        arguments.host, arguments.port, arguments.admin_port
-    )
+    service = _build_service(arguments)
+    stop, succeeded = _stop_on_signals(), asyncio.Event()
+    path = handover_path_of(arguments)
+    listening = _listening(arguments, path)
     admin = start_admin(listening.admin, _pages(service))
     offering: list[asyncio.Task[None]] = []
 
@@ -103,6 +68,66 @@ async def _serve(arguments: argparse.Namespace) -> None:
         for task in offering:
             task.cancel()
         admin.shutdown()
+
+
+async def _serve_as_member(arguments: argparse.Namespace) -> None:
+    stop = _stop_on_signals()
+    member = Member(_ends(arguments.member))
+    service = _build_service(arguments, member)
+    await member.meet_parent(_pages(service).answer)
+    await service.run(stop, member.listening, member.succeeded, member.now_listens)
+
+
+async def _be_parent(arguments: argparse.Namespace) -> None:
+    stop = _stop_on_signals()
+    path = handover_path_of(arguments)
+    config = config_of(arguments)
+    plan = Plan(
+        processes=arguments.processes,
+        gateway_id=config.gateway_id,
+        boot_id=uuid7(time.time(), random.SystemRandom().getrandbits(74)),
+        command_of=_member_command,
+        report_file=config.report_file,
+        handover_path=path,
+        grace_s=arguments.grace_s,
+        handover_grace_s=arguments.handover_grace_s,
+    )
+    listening = _listening(arguments, path)
+    await Parent(plan, listening, snapshot_file_of(arguments), endpoints_file_of(arguments)).run(stop)
+
+
+def _member_command(number: int, descriptors: Sequence[int]) -> list[str]:
+    member = ",".join(map(str, (number, *descriptors)))
+    return [sys.executable, "-m", "workers.gateway", *sys.argv[1:], "--member", member]
+
+
+def _ends(member: list[int]) -> Ends:
+    number, *descriptors = member
+    serve, control, inbox, *inboxes = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    return Ends(number=number, serve=serve, control=control, inbox=inbox, inboxes=inboxes)
+
+
+def _build_service(arguments: argparse.Namespace, company: Company | None = None) -> GatewayService:
+    observers = [AccessLog(_write_line).observe] if arguments.access_log else []
+    return GatewayService(
+        config_of(arguments),
+        snapshot_file_of(arguments),
+        endpoints_file_of(arguments),
+        observers=observers,
+        company=company,
+    )
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+def _listening(arguments: argparse.Namespace, path: Path) -> Listening:
+    taken = take_over(path) if arguments.take_over else None
+    return taken or bind(arguments.host, arguments.port, arguments.admin_port)
 
 
 def _pages(service: GatewayService) -> Pages:
@@ -121,48 +146,7 @@ async def _offer(path: Path, listening: Listening, admin: ThreadingHTTPServer, s
     admin.server_close()
 
 
-def _handover_path(arguments: argparse.Namespace) -> Path:
-    directory: Path = arguments.node_dir or arguments.spool
-    directory.mkdir(parents=True, exist_ok=True)
-    return directory / layout.HANDOVER_SOCKET
-
-
 def _write_line(line: str) -> None:
     """At once, so that a line is not lost with the process."""
     sys.stdout.write(line)
     sys.stdout.flush()
-
-
-def _config(arguments: argparse.Namespace) -> GatewayConfig:
-    node_dir: Path | None = arguments.node_dir
-    return GatewayConfig(
-        host=arguments.host,
-        port=arguments.port,
-        spool=arguments.spool or arguments.node_dir / layout.SPOOL_DIRECTORY,
-        gateway_id=arguments.node_id,
-        node_id=arguments.node_id,
-        max_file_bytes=arguments.max_file_mib * _MIB,
-        batches=arguments.batches or (node_dir / layout.BATCHES_DIRECTORY if node_dir else None),
-        caches=node_dir / layout.CACHES_DIRECTORY if node_dir else None,
-        tracing=config_from_environment(os.environ),
-        report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
-        valkey_url=arguments.valkey_url,
-        grace_s=arguments.grace_s,
-        handover_grace_s=arguments.handover_grace_s,
-        max_connections=arguments.max_connections,
-        max_connections_per_key=arguments.max_connections_per_key,
-        engine_silence_s=arguments.engine_silence_s,
-    )
-
-
-def _snapshot_file(arguments: argparse.Namespace) -> SnapshotFile:
-    if arguments.snapshot is not None:
-        return SnapshotFile(arguments.snapshot, None, keep_last_good=False)
-    key_file = arguments.node_dir / layout.PUBLIC_KEY_FILE
-    return SnapshotFile(
-        arguments.node_dir / layout.SNAPSHOT_FILE, lambda: key_file.read_text().strip(), keep_last_good=True
-    )
-
-
-def _endpoints_file(arguments: argparse.Namespace) -> EndpointsFile | None:
-    return EndpointsFile(arguments.node_dir / layout.ENDPOINTS_FILE) if arguments.node_dir is not None else None

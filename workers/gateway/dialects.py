@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
-from workers.gateway.bodies import Peek, PromptDetails, Usage, decode_usage, with_fields
+from workers.gateway.bodies import Peek, PromptDetails, Usage, decode_usage, with_fields, with_flat_object
 
 
 class Dialect(Protocol):
@@ -54,7 +54,9 @@ class VLLMDialect:
             return body  # not ours to repair: the engine refuses it and says why
         if options and self._wanted.items() <= options.items():
             return body
-        return with_fields(body, {"stream_options": (options or {}) | self._wanted})
+        if options:
+            return with_flat_object(body, "stream_options", options, options | self._wanted)
+        return with_fields(body, {"stream_options": self._wanted})
 
     def hides_usage_event(self, peek: Peek) -> bool:
         return not peek.has_stream_option("include_usage")

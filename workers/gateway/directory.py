@@ -4,27 +4,62 @@ import hmac
 from collections.abc import Callable
 from hashlib import sha256
 
-from msgspec import Struct
-
 from workers.contracts.snapshot import KeyGrant, Route, Snapshot, TenantPolicy, Version
 from workers.gateway.networks import Address, Ranges
 from workers.scheduling.split import WeightedSplit
 
 
-class Grant(Struct, frozen=True, eq=False):
+class Grant:
     """Who a key stands for. `models`, `paths` and `networks` are None when the key may use every one.
 
-    Limits are None where there are none.
+    Limits are None where there are none. What each request asks of the key and its tenant has a name of its own here.
     """
 
-    key: KeyGrant
-    tenant: TenantPolicy
-    rank: int
-    models: frozenset[str] | None
-    paths: frozenset[bytes] | None = None
-    networks: Ranges | None = None
-    ttft_slo_s: float | None = None
-    tpot_slo_s: float | None = None
+    __slots__ = (
+        "expires_at",
+        "key",
+        "key_id",
+        "max_queued_requests",
+        "models",
+        "networks",
+        "paths",
+        "rank",
+        "service_class",
+        "tenant",
+        "tenant_id",
+        "tpot_slo_s",
+        "ttft_slo_s",
+        "user_id",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        *,
+        key: KeyGrant,
+        tenant: TenantPolicy,
+        rank: int,
+        models: frozenset[str] | None,
+        paths: frozenset[bytes] | None = None,
+        networks: Ranges | None = None,
+        ttft_slo_s: float | None = None,
+        tpot_slo_s: float | None = None,
+    ) -> None:
+        self.key = key
+        self.key_id = key.key_id
+        self.user_id = key.user_id
+        self.expires_at = key.expires_at
+        self.tenant = tenant
+        self.tenant_id = tenant.tenant_id
+        self.service_class = tenant.service_class
+        self.weight = tenant.weight
+        self.max_queued_requests = tenant.max_queued_requests
+        self.rank = rank
+        self.models = models
+        self.paths = paths
+        self.networks = networks
+        self.ttft_slo_s = ttft_slo_s
+        self.tpot_slo_s = tpot_slo_s
 
     def may_ask(self, path: bytes) -> bool:
         return self.paths is None or path in self.paths
@@ -50,9 +85,16 @@ class Directory:
         self.lowest_rank = max(self.class_names, default=0)
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}
         self._grants = _index_grants(snapshot)
-        self._grants_by_id = {grant.key.key_id: grant for grant in self._grants.values()}
+        self._grants_by_id = {grant.key_id: grant for grant in self._grants.values()}
         self.alternatives = _index_alternatives(snapshot.routes, self.versions)
         self._splits = {route.public_name: self._split_of(route, previous) for route in snapshot.routes}
+
+    def reweighed_since(self, previous: "Directory | None") -> list[TenantPolicy]:
+        """Tenants whose weight was edited."""
+        weights = {tenant.tenant_id: tenant.weight for tenant in previous.snapshot.tenants} if previous else {}
+        return [
+            tenant for tenant in self.snapshot.tenants if weights.get(tenant.tenant_id, tenant.weight) != tenant.weight
+        ]
 
     def find_grant(self, key: bytes, unix_time: float) -> Grant | None:
         """The grant of a key that is known and not expired. The key is found by its hash, so timing tells nothing."""
@@ -99,7 +141,7 @@ class Directory:
 
 
 def _is_in_time(grant: Grant, unix_time: float) -> bool:
-    expires_at = grant.key.expires_at
+    expires_at = grant.expires_at
     return expires_at is None or unix_time < expires_at
 
 

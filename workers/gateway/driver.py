@@ -1,12 +1,13 @@
 """Carries out the scheduler's commands, and tells it what happens and what is known of requests and engines."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.recording import cost_pico_usd
 from workers.contracts.settlement import NOTHING, Used
+from workers.contracts.snapshot import TenantPolicy
 from workers.engines.interface import EngineReading
 from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
@@ -98,6 +99,12 @@ class Driver:
     def count_by_tenant(self) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
         """What waits and what runs, by tenant and class."""
         return self._flights.count_by_tenant()
+
+    def weights_changed(self, tenants: Iterable[TenantPolicy]) -> None:
+        """Of what waits, too."""
+        for tenant in tenants:
+            for account, weight in self._flights.weights(tenant).items():
+                self._scheduler.weight_changed(account, weight)
 
     # -- requests
 
@@ -207,7 +214,7 @@ class Driver:
     def _learn(self, flight: Flight, used: Used) -> None:
         terms = flight.terms
         version_id = terms.version_id
-        self.estimates.learn_length(terms.tenant.tenant_id, version_id, used.output_tokens // terms.choices)
+        self.estimates.learn_length(flight.trail.tenant_id, version_id, used.output_tokens // terms.choices)
         is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
         if is_due and terms.text_bytes and used.input_tokens:
             self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)

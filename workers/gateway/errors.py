@@ -120,6 +120,11 @@ def shutting_down() -> GatewayError:
     return GatewayError(503, "shutting_down", "This gateway is stopping; send the request again.", retry_after_s=1)
 
 
+def owner_unavailable() -> GatewayError:
+    message = "The process of this gateway that serves this model is not there now; send the request again."
+    return GatewayError(503, "owner_unavailable", message, retry_after_s=1)
+
+
 def spool_unavailable() -> GatewayError:
     return GatewayError(
         503, "spool_unavailable", "Usage cannot be recorded now, so nothing is served.", retry_after_s=5

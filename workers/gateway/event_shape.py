@@ -4,10 +4,11 @@ An event that is recognised by its shape is known to bring text of the first cho
 not be searched for anything else.
 """
 
+from workers.gateway.event_stream import EVENT_END
+
 _FIRST_CHOICE = b'"choices":[{"index":0,'
 _NO_FINISH = b'"finish_reason":null'
-_BACKSLASH = 92
-_QUOTE = 34
+_BACKSLASH, _QUOTE, _LINE_END, _OBJECT_END = 92, 34, 10, 125
 _FEW = 24
 
 
@@ -18,12 +19,45 @@ class EventShape:
     what follows it in `after` holds quotes that are not. It ends with the brace that opens the count, if there is one.
     """
 
-    __slots__ = ("after", "before", "has_count")
+    __slots__ = ("_closing", "after", "before", "has_count")
 
     def __init__(self, before: bytes, after: bytes, *, has_count: bool) -> None:
         self.before = before
         self.after = after
         self.has_count = has_count
+        self._closing = after if has_count else after + EVENT_END
+
+    def find_run(self, events: bytes, at: int) -> "Run":
+        """All events of this shape from `at` on, up to the first that has to be looked at by itself."""
+        before, closing = self.before, self._closing
+        run = Run(at)
+        while True:
+            text_at = at + len(before)
+            if events[at:text_at] != before:
+                return run
+            text_end = _end_of_plain(events, text_at)
+            end = text_end + len(closing)
+            if text_end < 0 or events[text_end:end] != closing:
+                return run
+            if self.has_count:
+                count_end = events.find(b"\n", end)
+                if not _is_count(events, end, count_end):
+                    return run
+                run.count_at, run.count_end = end - 1, count_end - 1
+                end = count_end + len(EVENT_END)
+            run.texts.append(events[text_at:text_end])
+            run.end = at = end
+
+
+class Run:
+    """Events of one shape, one after the other: their texts, where the last one counts, and where the next begins."""
+
+    __slots__ = ("count_at", "count_end", "end", "texts")
+
+    def __init__(self, at: int) -> None:
+        self.texts: list[bytes] = []
+        self.count_at = self.count_end = 0
+        self.end = at
 
 
 def shape_of(event: bytes, text_mark: bytes, count_key: bytes) -> EventShape | None:
@@ -49,12 +83,27 @@ def end_of_string(event: bytes, start: int) -> int:
     return end
 
 
-def find_quote(events: bytes, at: int, end: int) -> int:
-    """Index of the first quote from `at` on; -1 without one. Most texts are a few letters, for which a call is long."""
-    for place in range(at, min(end, at + _FEW)):
-        if events[place] == _QUOTE:
+def _end_of_plain(events: bytes, at: int) -> int:
+    """Index of the quote that ends a text in which nothing is escaped and no line ends; else -1.
+
+    Most texts are a few letters, for which a search is long.
+    """
+    for place in range(at, min(len(events), at + _FEW)):
+        letter = events[place]
+        if letter == _QUOTE:
             return place
-    return events.find(b'"', at + _FEW, end)
+        if letter in (_BACKSLASH, _LINE_END):
+            return -1
+    end = events.find(b'"', at + _FEW)
+    is_plain = end >= 0 and events.find(b"\\", at, end) < 0 and events.find(b"\n", at, end) < 0
+    return end if is_plain else -1
+
+
+def _is_count(events: bytes, at: int, end: int) -> bool:
+    """Whether what stands there is the rest of a count and of its event: no object within, and the end behind it."""
+    if end <= at or events[end - 1] != _OBJECT_END or events.find(b"{", at, end) >= 0:
+        return False
+    return events[end : end + len(EVENT_END)] == EVENT_END
 
 
 def _is_escaped(event: bytes, start: int, quote: int) -> bool:

@@ -43,7 +43,9 @@ class EventStream:
         return self._pass_each(events)
 
     def _pass_each(self, events: bytes) -> bytes:
-        return b"".join([self._pass(event) for event in events[:-2].split(EVENT_END)])
+        *whole, rest = events.split(EVENT_END)
+        self._tail = rest + self._tail  # a third line end in a row
+        return b"".join([self._pass(event) for event in whole])
 
     def _pass(self, event: bytes) -> bytes:
         """What goes out for an event, which comes without its end and goes with it; may be nothing."""

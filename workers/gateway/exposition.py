@@ -49,6 +49,7 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _unrecorded_lines(metrics.refused_unrecorded)
     lines += metrics.limits.lines()
     lines += metrics.kv_events.lines()
+    lines += metrics.sisters.lines()
     lines += _span_lines(metrics.spans)
     lines += _prompt_lines(metrics.dropped_prompts)
     lines += _report_lines(report)

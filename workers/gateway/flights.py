@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from workers.contracts.snapshot import TenantPolicy
 from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
 from workers.gateway.flows import Flows
@@ -49,15 +50,20 @@ class Flights:
     def open(self, owner: Scheduled, terms: "Terms", label: str, now: float) -> Flight:
         """The request has its id; here it gets its share."""
         request, tenant = terms.request, terms.tenant
-        share = self._flows.enter(tenant, terms.fairness_id)
-        request.tenant_id, request.tenant_weight = share.account, share.weight
-        request.max_queued_of_tenant = share.max_queued
-        trail = Trail(label, tenant.tenant_id, tenant.service_class, request, now)
+        tenant_id = request.tenant_id
+        if terms.fairness_id or self._flows.divides(tenant_id):
+            share = self._flows.enter(tenant, terms.fairness_id)
+            request.tenant_id, request.tenant_weight = share.account, share.weight
+            request.max_queued_of_tenant = share.max_queued
+        trail = Trail(label, tenant_id, tenant.service_class, request, now)
         flight = self.by_id[request.request_id] = Flight(owner, terms, trail)
         self.trails.open(trail)
         if request.workflow_id:
             self.workflows.began(request)
         return flight
+
+    def weights(self, tenant: TenantPolicy) -> dict[str, float]:
+        return self._flows.weights(tenant)
 
     def take(self, request_id: int) -> Flight:
         return self.by_id.pop(request_id)
@@ -69,7 +75,7 @@ class Flights:
             flight.trail.add(how, now, detail)
         flight.engine = None
         self.trails.close(flight.trail)
-        self._flows.leave(flight.terms.tenant.tenant_id, request.tenant_id)
+        self._flows.leave(flight.trail.tenant_id, request.tenant_id)
         if request.workflow_id:
             self.workflows.ended(request)
 

@@ -27,6 +27,10 @@ class Flows:
     def __init__(self) -> None:
         self._live: dict[str, dict[str, int]] = {}
 
+    def divides(self, tenant_id: str) -> bool:
+        """Whether any flow of the tenant is live."""
+        return tenant_id in self._live
+
     def enter(self, tenant: TenantPolicy, fairness_id: bytes) -> Share:
         if not fairness_id and tenant.tenant_id not in self._live:
             return Share(tenant.tenant_id, tenant.weight, tenant.max_queued_requests)
@@ -37,6 +41,13 @@ class Flows:
             flows[account] = flows.get(account, 0) + 1
         others = len(flows) + (account not in flows)
         return Share(account, tenant.weight / others, max(1, tenant.max_queued_requests // others))
+
+    def weights(self, tenant: TenantPolicy) -> dict[str, float]:
+        """Of all accounts that the tenant has now."""
+        flows = self._live.get(tenant.tenant_id, {})
+        accounts = dict.fromkeys(flows, tenant.weight / max(1, len(flows)))
+        accounts[tenant.tenant_id] = tenant.weight / (len(flows) + 1)
+        return accounts
 
     def leave(self, tenant_id: str, account: str) -> None:
         """Of a request that entered with a fairness id; any other account is unknown here."""

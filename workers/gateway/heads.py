@@ -71,7 +71,15 @@ class AnswerHead:
     `retry_after_s` is what an engine asks for that takes nothing now; None where it asks for nothing.
     """
 
-    __slots__ = ("has_length", "is_event_stream", "lines_downstream", "retry_after_s", "shown_names", "status")
+    __slots__ = (
+        "has_length",
+        "is_chunked",
+        "is_event_stream",
+        "lines_downstream",
+        "retry_after_s",
+        "shown_names",
+        "status",
+    )
 
     def __init__(
         self,
@@ -79,6 +87,7 @@ class AnswerHead:
         status: int,
         shown_names: frozenset[bytes],
         has_length: bool,
+        is_chunked: bool,
         lines_downstream: bytes,
         is_event_stream: bool,
         retry_after_s: float | None = None,
@@ -86,6 +95,7 @@ class AnswerHead:
         self.status = status
         self.shown_names = shown_names
         self.has_length = has_length
+        self.is_chunked = is_chunked
         self.lines_downstream = lines_downstream
         self.is_event_stream = is_event_stream
         self.retry_after_s = retry_after_s
@@ -96,14 +106,15 @@ class AnswerHead:
 
 
 def answer_head(status: int, headers: Headers) -> AnswerHead:
-    names = frozenset([name for name, _ in headers])
-    content_type = next((value for name, value in headers if name == b"content-type"), b"")
+    first_by_name, last_by_name = dict(reversed(headers)), dict(headers)
+    names = frozenset(last_by_name)
     return AnswerHead(
         status=status,
         shown_names=names - _NOT_DOWNSTREAM,
         has_length=b"content-length" in names or b"transfer-encoding" in names,
+        is_chunked=last_by_name.get(b"transfer-encoding", b"").lower().endswith(b"chunked"),
         lines_downstream=header_lines([header for header in headers if header[0] not in _NOT_DOWNSTREAM]),
-        is_event_stream=content_type.startswith(b"text/event-stream"),
+        is_event_stream=first_by_name.get(b"content-type", b"").startswith(b"text/event-stream"),
         retry_after_s=_retry_after_s(headers) if status in TURNED_AWAY else None,
     )
 
@@ -115,6 +126,7 @@ def without_header(head: AnswerHead, name: bytes) -> AnswerHead:
         status=head.status,
         shown_names=head.shown_names - {name},
         has_length=head.has_length,
+        is_chunked=head.is_chunked,
         lines_downstream=b"".join([line + b"\r\n" for line in lines]),
         is_event_stream=head.is_event_stream,
         retry_after_s=head.retry_after_s,

@@ -198,6 +198,7 @@ class Intake:
             found,
             public_model=model,
             served_name=version.served_name,
+            output_limit=terms.output_limit,
             rank=terms.request.rank,
             alternatives=terms.alternatives,
         )

@@ -42,10 +42,10 @@ class Introduction:
     ) -> None:
         self.directory = directory
         self.grant = grant
-        self.tenant_id = grant.tenant.tenant_id
-        self.service_class = grant.tenant.service_class
-        self.key_id = grant.key.key_id
-        self.user_id = grant.key.user_id
+        self.tenant_id = grant.tenant_id
+        self.service_class = grant.service_class
+        self.key_id = grant.key_id
+        self.user_id = grant.user_id
         self.path = path
         self.path_text = request.path.decode()
         self.noted = note_headers(request.head.headers)
@@ -56,7 +56,7 @@ class Introduction:
 
     def holds(self, directory: Directory | None, unix_time: float) -> bool:
         """Whether nothing has changed since."""
-        expires_at = self.grant.key.expires_at
+        expires_at = self.grant.expires_at
         return self.directory is directory and (expires_at is None or unix_time < expires_at)
 
 

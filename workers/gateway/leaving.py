@@ -12,12 +12,20 @@ from workers.gateway.surface import Surface
 IDLE_AFTER_HANDOVER_S = 2.0
 
 
-async def serve_out(connections: Connections, stop: asyncio.Event, grace_s: float) -> None:
-    """A successor listens. What is connected here is answered here, and then told to connect again."""
+async def serve_out(
+    connections: Connections, stop: asyncio.Event, grace_s: float, *, may_get_more: bool = False
+) -> None:
+    """A successor listens. What is connected here is answered here, and then told to connect again.
+
+    `may_get_more`: what clients have sent to another process may still be on its way here.
+    """
     began_at = time.monotonic()
     for connection in list(connections):
         connection.close_after_next_answer()
-    while connections and not stop.is_set() and time.monotonic() < began_at + grace_s:
+    stays_until = began_at + IDLE_AFTER_HANDOVER_S if may_get_more else 0.0
+    while (
+        (connections or time.monotonic() < stays_until) and not stop.is_set() and time.monotonic() < began_at + grace_s
+    ):
         await asyncio.sleep(0.05)
         if time.monotonic() > began_at + IDLE_AFTER_HANDOVER_S:
             _close_idle(connections)

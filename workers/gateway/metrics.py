@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from workers.contracts.usage import UsageRecord
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.limits.figures import LimitFigures
+from workers.gateway.sisters.figures import SisterFigures
 
 # Buckets as OpenTelemetry's GenAI conventions advise them; times in milliseconds, as records have them.
 TTFT_MS = (1, 5, 10, 20, 40, 60, 80, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000)
@@ -116,6 +117,7 @@ class RequestMetrics:
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
         self.kv_events = KVEventFigures()
+        self.sisters = SisterFigures()
         self.spans = SpanCounts()
         self.dropped_prompts = 0
 

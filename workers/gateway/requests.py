@@ -12,6 +12,7 @@ from typing import Protocol
 
 from workers.gateway.chunked import ChunkedBody, ChunkError
 from workers.gateway.heads import HeadBytes, Headers, RequestHead, head_bytes
+from workers.gateway.retelling import begin_again
 
 MAX_URL_BYTES = 8 * 1024
 MAX_HEAD_BYTES = 64 * 1024
@@ -243,6 +244,16 @@ class RequestReader:
         """The connection is over: a body that is coming will not be whole."""
         if self._sink is not None:
             self._sink.abandon()
+
+    def as_sent(self, *, is_invited: bool) -> bytes | None:
+        """What has come of the next request, for another reader to begin with; None of what a sink has taken."""
+        if self._head is None:
+            return self._pending
+        if self._sink is not None:
+            return None
+        body = b"".join(self._body)
+        begun = self._chunks.as_sent(body) if self._chunks is not None else body
+        return begin_again(self._head, is_invited=is_invited) + begun
 
     def _end(self, now: float) -> None:
         head, body, message, sink = self._head, self._body, self._message, self._sink

@@ -9,6 +9,7 @@ from typing import Protocol
 from workers.gateway.connections import Connections
 from workers.gateway.heads import Headers, RequestHead, header_lines
 from workers.gateway.requests import BodySink, HttpRequest, RefusedRequestError, RequestReader
+from workers.gateway.retelling import tell_again
 from workers.gateway.turns import Turn
 
 MAX_PIPELINED = 16
@@ -175,6 +176,37 @@ class ClientConnection(asyncio.Protocol):
             self._answer_refusal(self._refusal)
         else:
             self._await_next()
+
+    # -- for another process that goes on with it
+
+    def unanswered(self) -> bytes | None:
+        """All that was asked and has no answer, as it may be sent again; None while an upload is in it."""
+        rest = self._reader.as_sent(is_invited=self._is_invited)
+        asked = [request for request in (self.current, *self._waiting) if request is not None]
+        if rest is None or any(request.sink is not None for request in asked):
+            return None
+        return b"".join([tell_again(request.head, request.body) for request in asked]) + rest
+
+    @property
+    def refusal(self) -> RefusedRequestError | None:
+        """What comes after the last answer, where framing is lost."""
+        return self._refusal
+
+    def let_go(self) -> None:
+        """Another process has the connection: here it ends, and nobody is told."""
+        self.current = self.owner = None
+        self._waiting.clear()
+        self.is_closing = True
+        self.transport.abort()
+
+    def go_on_with(self, asked: bytes, arrived_at: float, refusal: RefusedRequestError | None) -> None:
+        """What the client asked another process for."""
+        try:
+            self._reader.feed(asked, arrived_at)
+        except RefusedRequestError as found:
+            refusal = found
+        if refusal is not None:
+            self._refuse(refusal)
 
     # -- for the sweep
 

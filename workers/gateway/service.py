@@ -9,9 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
-from workers.contracts import layout
 from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
@@ -31,17 +28,20 @@ from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.fullness import kv_used_by_model
 from workers.gateway.handover import LISTEN_BACKLOG, listen
+from workers.gateway.heads import RequestHead
 from workers.gateway.journal import Journal
 from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.leaving import drain, serve_out
 from workers.gateway.limits.admission import Limits
-from workers.gateway.limits.link import AuthorityLink, authority_at
+from workers.gateway.limits.link import AuthorityLink
 from workers.gateway.metering import Meter
 from workers.gateway.metrics import RequestMetrics
 from workers.gateway.prompts import PromptKeeper
 from workers.gateway.recurring import first_of, repeat
 from workers.gateway.report import build_report
+from workers.gateway.requests import BodySink
 from workers.gateway.server import ClientConnection
+from workers.gateway.sisters.company import Alone, Company, Parts
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.tracing.assembly import Tracing, TracingConfig
@@ -65,19 +65,22 @@ class GatewayService:
         endpoints_file: EndpointsFile | None,
         *,
         observers: Sequence[Callable[[UsageRecord], None]] = (),
+        company: Company | None = None,
     ) -> None:
-        """`observers` are shown each usage record, beside the metrics."""
+        """`observers` are shown each usage record, beside the metrics. Without `company` it serves alone."""
         self._config = config
+        self._company = company or Alone(config.report_file)
         self._snapshot_file = snapshot_file
         self._endpoints_file = endpoints_file
         self._offered: list[Endpoint] = []
+        self._own: list[Endpoint] = []
         self._connections = Connections(config.max_connections, config.max_connections_per_key)
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
         origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
         self._journal = Journal(config.spool, origin, time.monotonic)
         self._spool = Spool(config.spool, self.boot_id, self._journal)
-        self._turn = Turn(self._spool, lambda work: asyncio.get_running_loop().call_soon(work))
+        self._turn = Turn(self._spool, asyncio.get_running_loop().call_soon, time.monotonic)
         self.metrics = RequestMetrics()
         self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
         self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
@@ -91,8 +94,8 @@ class GatewayService:
         self._surface = self._build_surface(randomness)
         self.metrics.limits = self._limits.figures
         self.metrics.kv_events = self._caches.figures
+        self._handle = self._company.join(self._parts())
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
-        self.has_successor = False
         self.beat_at = time.monotonic()
         self._is_stopping = False
         self.report = self._build_report()
@@ -109,8 +112,9 @@ class GatewayService:
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
-        limits_link = AuthorityLink(self._limits, authority_at(self._config.valkey_url, self.boot_id))
+        limits_link = AuthorityLink(self._limits, self._company.authority(self._config.valkey_url, self.boot_id))
         server = await self._listen(listening)
+        self._company.publish(self.report, None)
         now_listens()
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
         recurring = self._start_recurring(limits_link)
@@ -123,9 +127,9 @@ class GatewayService:
         await self._close()
 
     async def _listen(self, listening: socket.socket | None) -> asyncio.Server:
-        open_sink = self._batches.open_sink if self._batches is not None else None
+        handle, connections, turn, open_sink = self._handle, self._connections, self._turn, self._open_sink
         return await asyncio.get_running_loop().create_server(
-            lambda: ClientConnection(self._surface.handle, self._connections, self._turn, open_sink),
+            lambda: ClientConnection(handle, connections, turn, open_sink),
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
@@ -150,10 +154,12 @@ class GatewayService:
         self.report = self._build_report()
         if self._batches is not None:
             self._batches.begin_stop()
+        self._company.begin_leaving(has_successor=not stop.is_set())
+        self._offer_endpoints()
         if not stop.is_set():
             logger.info("gateway %s is succeeded and serves out %s connections", self.boot_id, len(self._connections))
-            self.has_successor = True
-            await serve_out(self._connections, stop, self._config.handover_grace_s)
+            grace_s = self._config.handover_grace_s
+            await serve_out(self._connections, stop, grace_s, may_get_more=self._company.may_get_more)
         await drain(self._surface, self._connections, self._limits, self._config.grace_s)
         if self._batches is not None:
             await self._batches.stop()
@@ -194,21 +200,29 @@ class GatewayService:
         offered = self._endpoints_file.read_if_changed() if self._endpoints_file is not None else None
         if offered is not None:
             self._offered = offered
-            self._offer_endpoints()
+        self._offer_endpoints()
 
     def _adopt(self, snapshot: Snapshot | None) -> None:
         if snapshot is None:
             return
-        self._surface.directory = Directory(snapshot, self._surface.directory)
+        previous = self._surface.directory
+        self._surface.directory = directory = Directory(snapshot, previous)
+        self._driver.weights_changed(directory.reweighed_since(previous))
         self._limits.adopt(snapshot.limits)
         self._prompts.adopt(snapshot.prompt_key)
-        self._offer_endpoints()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
     def _offer_endpoints(self) -> None:
+        """Where something has changed; of those of the gateway the ones that this process sends to."""
+        own = self._company.owned(self._list_endpoints())
+        if own != self._own:
+            self._own = own
+            self._driver.set_endpoints(own)
+
+    def _list_endpoints(self) -> list[Endpoint]:
         directory = self._surface.directory
         fixed = directory.snapshot.endpoints if directory is not None else []
-        self._driver.set_endpoints([*fixed, *self._offered])
+        return [*fixed, *self._offered]
 
     def _each_second(self) -> None:
         self._spool.retry()
@@ -220,11 +234,7 @@ class GatewayService:
         self.metrics.kv_used = kv_used_by_model(self._surface.directory, self._driver.engines)
         self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
-        if self._config.report_file is not None and not self.has_successor:
-            layout.write_whole(self._config.report_file, msgspec.json.encode(self.report), is_durable=False)
-            if news is not None:
-                path = self._config.report_file.with_name(layout.DECISIONS_FILE)
-                layout.write_whole(path, msgspec.json.encode(news), is_durable=False)
+        self._company.publish(self.report, news)
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -320,7 +330,21 @@ class GatewayService:
             unix_time=time.time,
             randomness=randomness,
             limits=BatchLimits(max_file_bytes=self._config.max_file_bytes),
+            company=self._company,
+            list_endpoints=self._list_endpoints,
         )
+
+    def _parts(self) -> Parts:
+        return Parts(
+            surface=self._surface,
+            connections=self._connections,
+            turn=self._turn,
+            figures=self.metrics.sisters,
+            open_connection=lambda handle: ClientConnection(handle, self._connections, self._turn, self._open_sink),
+        )
+
+    def _open_sink(self, client: ClientConnection, head: RequestHead) -> BodySink | None:
+        return self._batches.open_sink(client, head) if self._batches is not None else None
 
     def _build_report(self) -> GatewayReport:
         return build_report(

@@ -10,7 +10,7 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
-from workers.gateway.event_shape import EventShape, end_of_string, find_quote, shape_of
+from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
 
 _END = EVENT_END
@@ -24,7 +24,6 @@ _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
 _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
-_OPEN_BRACE, _CLOSING = b"{", b"}" + _END
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
@@ -115,49 +114,49 @@ class StreamFilter(EventStream):
         self.text = None
         return b"".join([event + _END for event in held])
 
+    def feed(self, chunk: bytes) -> bytes:
+        if self._shape is not None and not self._tail:
+            run = self._shape.find_run(chunk, 0)
+            if run.texts and run.end == len(chunk):
+                return self._pass_run(self._shape, run, chunk, 0)
+        return super().feed(chunk)
+
     def _pass_all(self, events: bytes) -> bytes:
         """As `_pass` event by event; those of the known shape are not looked into."""
         passed: list[bytes] = []
         at = 0
         while at < len(events):
+            if self._shape is not None:
+                run = self._shape.find_run(events, at)
+                if run.end > at:
+                    passed.append(self._pass_run(self._shape, run, events, at))
+                    at = run.end
+                    continue
             end = events.find(_END, at)
-            known = self._pass_known(events, at, end)
-            passed.append(self._pass_other_shape(events[at:end]) if known is None else known)
-            at = end + 2
+            if end < 0:  # a third line end in a row
+                self._tail = events[at:] + self._tail
+                break
+            passed.append(self._pass(events[at:end]))
+            at = end + len(_END)
         return b"".join(passed)
 
-    def _pass(self, event: bytes) -> bytes:
-        known = self._pass_known(event, 0, len(event))
-        return self._pass_other_shape(event) if known is None else known
-
-    def _pass_known(self, events: bytes, at: int, end: int) -> bytes | None:
-        """What goes out for the event from `at` to `end` if it is one of the stream's regular ones, else None."""
-        shape = self._shape
-        if shape is None:
-            return None
-        text_at = at + len(shape.before)
-        if events[at:text_at] != shape.before:
-            return None
-        text_end = find_quote(events, text_at, end)  # an escaped one ends nothing, and is not what `after` begins with
-        count_at = text_end + len(shape.after)
-        if count_at > end or events[text_end:count_at] != shape.after:
-            return None
-        if shape.has_count:
-            if events.find(_OPEN_BRACE, count_at, end) >= 0 or events[end - 1] != _OBJECT_END:
-                return None
-            self._counts[b"0"] = events[count_at - 1 : end - 1]
-            count_at = count_at - len(self._dialect.count_key) if self._hide_counts else end - 1
-        elif count_at != end:
-            return None
-        else:
-            count_at = end - 1
-        self.events_with_output += 1
+    def _pass_run(self, shape: EventShape, run: Run, events: bytes, at: int) -> bytes:
+        """What goes out for the events of a run that begins at `at`."""
+        self.events_with_output += len(run.texts)
         if self.text is not None:
-            self.text += events[text_at:text_end]
-        return self._shape_shown + events[text_at:count_at] + _CLOSING
+            self.text += b"".join(run.texts)
+        if shape.has_count:
+            self._counts[b"0"] = events[run.count_at : run.count_end]
+        if self._rename is None and not (shape.has_count and self._hide_counts):
+            return events[at : run.end]
+        if shape.has_count and not self._hide_counts:
+            return b"".join([self._renamed(event) + _END for event in events[at : run.end - len(_END)].split(_END)])
+        after = shape.after[: -len(self._dialect.count_key)] + b"}" if shape.has_count else shape.after
+        before, after = self._shape_shown, after + _END
+        return before + (after + before).join(run.texts) + after
 
-    def _pass_other_shape(self, event: bytes) -> bytes:
-        """The same for any event; from then on that is the stream's shape, if it may be one."""
+    def _pass(self, event: bytes) -> bytes:
+        """From now on the stream's shape is that of this event, if it may be one."""
         shape = None if self._held else shape_of(event, self._text_mark, self._dialect.count_key)
         if shape is not None:
             self._shape, self._shape_shown = shape, self._renamed(shape.before)

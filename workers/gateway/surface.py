@@ -126,6 +126,12 @@ class Surface:
         running = Counter(exchange.public_model for exchange in self.exchanges if not exchange.is_waiting)
         return {model: (running[model], waiting[model]) for model in models}
 
+    def queued_before_last(self) -> int:
+        """Requests that wait in a class before the last, in which batches are."""
+        last = self.directory.lowest_rank if self.directory is not None else 0
+        queued = self.driver.scheduler.queued_by_rank()
+        return sum([count for rank, count in queued.items() if rank < last])
+
     def _route(self, client: ClientConnection, request: HttpRequest, extra_headers: Headers) -> None:
         path = request.path
         if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):

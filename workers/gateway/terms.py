@@ -51,6 +51,7 @@ class Terms:
         "alternatives",
         "choices",
         "fairness_id",
+        "output_limit",
         "price",
         "request",
         "tenant",
@@ -67,6 +68,7 @@ class Terms:
         *,
         choices: int = 1,
         text_bytes: int = 0,
+        output_limit: int | None = None,
         alternatives: tuple[Alternative, ...] = (),
     ) -> None:
         self.request = request
@@ -74,6 +76,7 @@ class Terms:
         self.price = price
         self.version_id = version_id
         self.choices = choices
+        self.output_limit = output_limit
         self.fairness_id = b""
         self.text_bytes = text_bytes
         self.alternatives = alternatives
@@ -94,15 +97,15 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
     request = Request(
         request_id=0,
         version_id=version_id,
-        tenant_id=grant.tenant.tenant_id,
+        tenant_id=grant.tenant_id,
         rank=grant.rank,
-        max_queued_of_tenant=grant.tenant.max_queued_requests,
+        max_queued_of_tenant=grant.max_queued_requests,
         arrived_at=caller.arrived_at,
         prompt_tokens=prompt.tokens,
         predicted_output_tokens=_expected_output(driver, caller, limit, choices, prompt.tokens),
         ttft_slo_s=grant.ttft_slo_s,
         tpot_slo_s=grant.tpot_slo_s,
-        tenant_weight=grant.tenant.weight,
+        tenant_weight=grant.weight,
     )
     if found.service_tier is not None:
         _apply_tier(request, found.service_tier, caller.directory.lowest_rank)
@@ -117,6 +120,7 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         version_id,
         choices=choices,
         text_bytes=prompt.text_bytes,
+        output_limit=limit,
     )
     if not TERMS_HEADERS.isdisjoint(caller.noted):
         _apply_headers(terms, driver, caller)
@@ -140,7 +144,7 @@ def _expected_output(driver: Driver, caller: Caller, limit: int | None, choices:
     if version.max_context_tokens is not None:
         room = max(1, version.max_context_tokens - prompt_tokens)
         limit = room if limit is None else min(limit, room)
-    return choices * driver.estimates.output_tokens(caller.grant.tenant.tenant_id, version.version_id, limit)
+    return choices * driver.estimates.output_tokens(caller.grant.tenant_id, version.version_id, limit)
 
 
 def _apply_tier(request: Request, tier: object, lowest_rank: int) -> None:

@@ -1,7 +1,8 @@
 """One turn of the event loop: first what is read is dealt with, then all that is to be written is written.
 
 The records of what ended in the turn are one write to the spool, before any answer's last byte. The writes to sockets
-follow each other closely, so that who reads at the other end is woken once and not for each.
+follow each other closely, so that who reads at the other end is woken once and not for each. Where writes are far apart
+there is nothing to gather, and each goes out at once.
 """
 
 import logging
@@ -14,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 # Bounds how long the first bytes wait for the last.
 WRITES_MAX = 128
+# A write so long after the last one has no others to wait for.
+APART_S = 150e-6
 
 
 class Records(Protocol):
@@ -31,9 +34,16 @@ class Sink(Protocol):
 class Turn:
     """`call_soon` runs a function when what has been read in this turn is dealt with."""
 
-    def __init__(self, spool: Records, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        spool: Records,
+        call_soon: Callable[[Callable[[], None]], object],
+        monotonic: Callable[[], float],
+    ) -> None:
         self._spool = spool
         self._call_soon = call_soon
+        self._monotonic = monotonic
+        self._wrote_at = 0.0
         self._records: list[UsageRecord] = []
         self._sinks: list[Sink] = []
         self._pieces: list[bytes] = []
@@ -44,6 +54,11 @@ class Turn:
         self._see_to_end()
 
     def write(self, sink: Sink, data: bytes) -> None:
+        before, self._wrote_at = self._wrote_at, self._monotonic()
+        if not self._sinks and self._wrote_at - before > APART_S:
+            self._flush_records()
+            _write(sink, data)
+            return
         self._sinks.append(sink)
         self._pieces.append(data)
         if not self._is_end_due or len(self._sinks) >= WRITES_MAX:
@@ -65,15 +80,22 @@ class Turn:
             self._flush()
 
     def _flush(self) -> None:
-        records, self._records = self._records, []
+        self._flush_records()
         sinks, self._sinks = self._sinks, []
         pieces, self._pieces = self._pieces, []
-        if records:
-            self._spool.append_all(records)
         for place, sink in enumerate(sinks):
-            if sink.is_closing():
-                continue
-            if pieces[place]:
-                sink.write(pieces[place])
-            else:
-                sink.close()
+            _write(sink, pieces[place])
+
+    def _flush_records(self) -> None:
+        if self._records:
+            records, self._records = self._records, []
+            self._spool.append_all(records)
+
+
+def _write(sink: Sink, data: bytes) -> None:
+    if sink.is_closing():
+        return
+    if data:
+        sink.write(data)
+    else:
+        sink.close()

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from workers.gateway.engine_chunks import take_whole_chunks
 from workers.gateway.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
 from workers.gateway.turns import Turn
 
@@ -15,7 +16,8 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
-READ_BUFFER_PIECES = 64
+_END_OF_HEAD = b"\r\n\r\n"
+_LAST_CHUNK = b"0\r\n\r\n"
 
 
 class UpstreamError(Exception):
@@ -38,13 +40,17 @@ class UpstreamConnection(asyncio.Protocol):
         "_head",
         "_head_bytes",
         "_headers",
+        "_is_behind",
+        "_is_between_chunks",
         "_is_complete",
+        "_is_repeating",
         "_is_silent",
         "_keeps_alive",
         "_parser",
         "_pieces",
         "_pool",
         "_reader",
+        "_stream_head",
         "_until_close",
         "transport",
         "was_used",
@@ -60,6 +66,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_bytes: HeadBytes | None = None  # of the last answer, if that came whole in one read
         self._is_silent = True
         self._is_complete = False
+        self._is_between_chunks = False
+        self._stream_head = b""  # of the last answer, if chunks followed it
+        self._is_behind = False  # the parser has not seen the head of this answer, which is that of the last one
+        self._is_repeating = False
         self._until_close = False
         self._keeps_alive = False
         self.was_used = False
@@ -72,6 +82,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._reader = reader
         self._is_silent = True
         self._is_complete = False
+        self._is_between_chunks = False
+        self._is_behind = False
         self._until_close = False
         self._pool.turn.write(self.transport, request)
 
@@ -93,11 +105,22 @@ class UpstreamConnection(asyncio.Protocol):
                 reader.answer_began(self._head)
                 self._end(reader, [body])
                 return
-        self._feed(reader, data, is_first=is_first)
+        if is_first and self._stream_head and data.startswith(self._stream_head):
+            self._begin_again(reader, data[len(self._stream_head) :])
+        else:
+            self._feed(reader, data, is_first=is_first)
+
+    def _begin_again(self, reader: AnswerReader, data: bytes) -> None:
+        """With the head of the last answer, which the parser need not see as long as chunks come whole."""
+        assert self._head is not None, "it was parsed"  # noqa: S101 - an invariant
+        self._is_behind = self._is_between_chunks = True
+        reader.answer_began(self._head)
+        if self._reader is reader:
+            self._feed(reader, data, is_first=False)
 
     def _feed(self, reader: AnswerReader, data: bytes, *, is_first: bool) -> None:
         try:
-            self._parser.feed_data(data)
+            self._parse(self._parse_head(data) if is_first else data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             _log_own_fault(error.__context__)
             self._fail(UpstreamError(f"not HTTP: {error}"))
@@ -110,6 +133,35 @@ class UpstreamConnection(asyncio.Protocol):
             self._end(reader, pieces)
         elif pieces:
             reader.answer_received(pieces)
+
+    def _parse_head(self, data: bytes) -> bytes:
+        """By itself, where chunks come with it. Returns what else is to be parsed."""
+        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        if end < len(_END_OF_HEAD) or data.find(b"chunked", 0, end) < 0:
+            return data
+        head = data[:end]
+        self._parser.feed_data(head)
+        self._stream_head = head if self._is_between_chunks else b""
+        return data[end:]
+
+    def _parse(self, data: bytes) -> None:
+        """The parser need not see chunks that come whole, if it has not begun another."""
+        if self._is_between_chunks:
+            data = data[take_whole_chunks(data, 0, self._pieces) :]
+        if data == _LAST_CHUNK and self._is_behind:
+            self._is_complete = True
+        elif data:
+            self._catch_up()
+            self._parser.feed_data(data)
+            if not data.endswith(b"\n"):  # the next one's size may have begun
+                self._is_between_chunks = False
+
+    def _catch_up(self) -> None:
+        if self._is_behind:
+            self._is_behind = False
+            self._is_repeating = True
+            self._parser.feed_data(self._stream_head)
+            self._is_repeating = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pool.forget(self)
@@ -132,17 +184,26 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status < 200:  # noqa: PLR2004 - an interim answer
+        if status < 200 or self._is_repeating:  # noqa: PLR2004 - an interim answer
             return
+        self._stream_head = b""
         head = self._head = answer_head(status, self._headers)
         self._until_close = not head.has_length
+        self._is_between_chunks = head.is_chunked
         if self._reader is not None:
             self._reader.answer_began(head)
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
 
+    def on_chunk_header(self) -> None:
+        self._is_between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._is_between_chunks = True
+
     def on_message_complete(self) -> None:
+        self._is_between_chunks = False
         self._is_complete = self._parser.get_status_code() >= 200  # noqa: PLR2004 - an interim answer
         self._keeps_alive = self._parser.should_keep_alive()  # only here does the parser know
 

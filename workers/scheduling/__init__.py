@@ -5,7 +5,7 @@ values they return; docs/scheduling.md says how it decides and what it scores.
 
     interface.py    requests, reports, commands: read this first
     scheduler.py    events in, commands out: accounts, bounds, refusals
-    pool.py         one model version: plan, order and endpoints together
+    pool.py         one model version: plan, order and endpoints together              next_ticket.py  what goes next
     tuning.py       every constant
     appraisal.py    what a request takes, what it is worth, when it must start     latency/  lengths and step times
     planning/       what can still be done in time, and what is let go

@@ -5,6 +5,7 @@ from math import exp, inf
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.prefix.reuse import Reuse
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, SOFT_TTFT_S, Tuning
@@ -22,6 +23,7 @@ class Appraiser:
         self._lengths = lengths
         self._workflows = workflows
         self._pace_s = 0.02
+        self.reuse = Reuse()
 
     def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
@@ -45,15 +47,21 @@ class Appraiser:
         return tokens - held_tokens - tuning.kv_hit_share * (hit_tokens - held_tokens)
 
     def _set_cost(self, ticket: Ticket, endpoint: EndpointModel) -> None:
-        """Of the steps, and of the KV cache: a second of all of either is a second of the engine."""
+        """Of the steps, and of the KV cache: a second of all of either is a second of the engine.
+
+        What of the prompt is new is there for those that come after it, too: by as much as is usually reused, it makes
+        the request no less dense.
+        """
         prompt_tokens, output_tokens = ticket.request.prompt_tokens, ticket.output_tokens
         ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
-        residence_s = ticket.prefill_s + output_tokens * self._pace_s
-        ticket.kv_s = ticket.kv_tokens / endpoint.kv_capacity * residence_s
-        steps_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
-        steps_s += endpoint.decode_share_s(prompt_tokens, output_tokens)
+        kv_s_per_token = (ticket.prefill_s + output_tokens * self._pace_s) / endpoint.kv_capacity
+        ticket.kv_s = ticket.kv_tokens * kv_s_per_token
+        prefill_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
+        steps_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens)
         ticket.cost_s = max(MIN_COST_S, steps_s + ticket.kv_s)
-        ticket.density = ticket.weight / ticket.cost_s
+        new_s = prefill_s + (prompt_tokens - ticket.hit_tokens) * kv_s_per_token
+        reused_s = self.reuse.share_of(ticket.request.tenant_id) * new_s
+        ticket.density = ticket.weight / max(MIN_COST_S, ticket.cost_s - reused_s)
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""
@@ -64,13 +72,17 @@ class Appraiser:
         if ticket.first_token_at is not None and output_tokens > 1:
             pace_s = (now - ticket.first_token_at) / (output_tokens - 1)
             self._pace_s += PACE_LEARNING_RATE * (pace_s - self._pace_s)
-            endpoint.pace.learn(pace_s)
+            endpoint.answered(pace_s)
+        elif ticket.first_token_at is None:
+            endpoint.answered_whole(ticket, output_tokens, now)
 
     def _set_limits(self, ticket: Ticket, endpoint: EndpointModel, *, is_speed_known: bool) -> None:
         request = ticket.request
         limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
         if request.deadline_at is not None:
             limit_s = min(limit_s, self._until_deadline_s(ticket, endpoint, request.deadline_at))
+            if not is_speed_known:
+                ticket.hopeless_at = request.deadline_at
         ticket.has_limit = limit_s < inf and is_speed_known
         if limit_s == inf:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)

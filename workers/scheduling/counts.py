@@ -49,9 +49,7 @@ class QueueCounts:
 
     def exceeds_of_tenant(self, request: Request) -> bool:
         """With this request, which is counted already."""
-        waiting = self.by_tenant.get(request.tenant_id)
-        if waiting is None:
-            return False
+        waiting = self.by_tenant[request.tenant_id]
         most_tokens = request.max_queued_tokens_of_tenant
         return waiting.requests > request.max_queued_of_tenant or (
             most_tokens is not None and waiting.tokens > most_tokens

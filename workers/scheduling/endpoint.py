@@ -32,6 +32,7 @@ class EndpointModel:
         "breaker",
         "context_tokens",
         "cost",
+        "decode_speed",
         "decoding",
         "endpoint_id",
         "full_s",
@@ -84,8 +85,8 @@ class EndpointModel:
         self._paces: dict[float, int] = {}
         self._report: EngineReport | None = None
         self._sent_since_report = 0.0
-        self.prefill_speed = Speed(is_known=spec.is_speed_known)
         self.pace = Pace()
+        self._forget_speed(spec)
         self._set_spec(spec)
 
     def __repr__(self) -> str:
@@ -97,8 +98,12 @@ class EndpointModel:
             return
         is_other_cost = (spec.cost, spec.is_speed_known) != (self.cost, self.spec.is_speed_known)
         if is_other_cost:
-            self.prefill_speed = Speed(is_known=spec.is_speed_known)
+            self._forget_speed(spec)
         self._set_spec(spec)
+
+    def _forget_speed(self, spec: EndpointSpec) -> None:
+        self.prefill_speed = Speed(is_known=spec.is_speed_known)
+        self.decode_speed = Speed(is_known=spec.is_speed_known)
 
     def _set_spec(self, spec: EndpointSpec) -> None:
         self.spec = spec
@@ -122,7 +127,7 @@ class EndpointModel:
 
     def decode_step_s(self) -> float:
         sequences = max(1, self.decoding)
-        return self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
+        return self.decode_speed.factor * self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
 
     def refresh(self) -> None:
         """After a change of what decodes: how long a full step takes, and a token of prefill in it."""
@@ -152,7 +157,8 @@ class EndpointModel:
         """What an answer adds to the steps it takes part in."""
         cost = self.cost
         context = prompt_tokens + output_tokens / 2
-        return output_tokens * (self._token_ms + cost.ms_per_seq + cost.ms_per_ctx_token * context) / 1000
+        token_ms = self._token_ms + cost.ms_per_seq + cost.ms_per_ctx_token * context
+        return output_tokens * self.decode_speed.factor * token_ms / 1000
 
     # limits
 
@@ -181,9 +187,11 @@ class EndpointModel:
         if self._report is None or report.taken_at > self._report.taken_at:
             self.watchdog.reported(report)
         self._report = report
-        self._sent_since_report = sum(
-            ticket.kv_tokens for ticket in self.prefilling.values() if ticket.sent_at >= report.taken_at
-        )
+        taken_at, sent_since = report.taken_at, 0.0
+        for ticket in self.prefilling.values():
+            if ticket.sent_at >= taken_at:
+                sent_since += ticket.kv_tokens
+        self._sent_since_report = sent_since
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -201,8 +209,7 @@ class EndpointModel:
 
     def first_token(self, ticket: Ticket, now: float) -> None:
         """What is still in prefill shifts by what the model was wrong."""
-        if self.prefilling.pop(ticket.number, None) is None:
-            return
+        del self.prefilling[ticket.number]
         self.decoding += 1
         self.context_tokens += ticket.request.prompt_tokens + ticket.output_tokens / 2
         late_s = now - ticket.prefill_until
@@ -227,6 +234,23 @@ class EndpointModel:
         if not self.running:
             self.context_tokens = self.kv_tokens = 0.0
         self.refresh()
+
+    def answered(self, pace_s: float) -> None:
+        """A known GPU's row says more of a step of decoding alone than answers do: theirs had prefill in them."""
+        self.pace.learn(pace_s)
+        if not self.spec.is_speed_known and pace_s > 0:
+            self.decode_speed.learn(pace_s / self.decode_step_s())
+
+    def answered_whole(self, ticket: Ticket, output_tokens: int, now: float) -> None:
+        """An answer in one piece tells of prefill and decoding together, which is better than nothing."""
+        if self.spec.is_speed_known:
+            return
+        prefill_s = self.prefill_s(ticket.request.prompt_tokens, ticket.hit_tokens)
+        ratio = (now - ticket.sent_at) / (prefill_s + output_tokens * self.decode_step_s())
+        if ratio > 0:
+            self.prefill_speed.learn(ratio)
+            self.decode_speed.learn(ratio)
+            self.refresh()
 
     def outgrown(self, ticket: Ticket, output_tokens: float) -> None:
         """The answer is longer than expected: as much again is expected of it."""

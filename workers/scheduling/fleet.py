@@ -2,7 +2,7 @@
 
 import heapq
 from itertools import islice
-from math import inf
+from math import ceil, inf
 
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
@@ -10,6 +10,7 @@ from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.standstill import Standstill
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
 
@@ -18,8 +19,8 @@ MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
-HOT_MARGIN = 4.0
 NO_HITS: dict[int, int] = {}
+ROUNDING_S = 1e-9
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
 
@@ -33,13 +34,17 @@ class Fleet:
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
         self.load = 0.0
+        self.bid_price = 0.0
         self._open: dict[int, EndpointModel] = {}
+        self._unusable: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
         self._running = 0
         self._backlog_at = -inf
         self._backlog: Backlog | None = None
         self.considered: list[Verdict] = []
         self.first_token_at = 0.0
+        self.standstill = Standstill()
+        self.changes = 0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
@@ -49,6 +54,7 @@ class Fleet:
         del self.endpoints[endpoint.number]
         self._running -= len(endpoint.running)
         self._open.pop(endpoint.number, None)
+        self._unusable.pop(endpoint.number, None)
         self.index.forget_endpoint(endpoint.number)
 
     def free_number(self) -> int:
@@ -62,7 +68,7 @@ class Fleet:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 
     def is_speed_known(self) -> bool:
-        return all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
+        return bool(self.endpoints) and all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
 
     def backlog(self, now: float) -> Backlog:
         """At most BACKLOG_AGE_S old, unless something was sent since."""
@@ -75,8 +81,21 @@ class Fleet:
 
     def touch(self, endpoint: EndpointModel, now: float) -> None:
         """After anything that may open or close it."""
+        self.changes += 1
+        self._place(endpoint, now)
+
+    def reported(self, endpoint: EndpointModel, now: float) -> None:
+        """After a report: it changes nothing but the KV cache that is in use, and what was open is so still."""
+        if endpoint.number not in self._open:
+            self._place(endpoint, now)
+
+    def _place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
+        if endpoint.is_usable(now):
+            self._unusable.pop(endpoint.number, None)
+        else:
+            self._unusable[endpoint.number] = endpoint
         if opens_at <= now:
             self._open[endpoint.number] = endpoint
             return
@@ -86,8 +105,9 @@ class Fleet:
 
     def eased(self, endpoint: EndpointModel, now: float) -> None:
         """After what can only open it: where nothing is left to prefill, one that was open is so still."""
+        self.changes += 1
         if endpoint.prefilling or endpoint.number not in self._open:
-            self.touch(endpoint, now)
+            self._place(endpoint, now)
 
     def open_due(self, now: float) -> bool:
         """Opens what is due; whether any endpoint is open."""
@@ -109,9 +129,10 @@ class Fleet:
         if endpoint.is_draining or not endpoint.has_slot():
             return inf
         gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
-        return max(
-            endpoint.breaker.opens_at(), endpoint.ready_at, endpoint.paused_until, endpoint.prefill_until - gate_s
-        )
+        # One after the other: `max` of four is a call of a builtin, on each send and each end.
+        opens_at = max(endpoint.breaker.opens_at(), endpoint.ready_at)
+        opens_at = max(opens_at, endpoint.paused_until)
+        return max(opens_at, endpoint.prefill_until - gate_s)
 
     # the best endpoint
 
@@ -138,9 +159,25 @@ class Fleet:
             if score < best_score:
                 best, best_score, best_prefill_s = endpoint, score, prefill_s
         if best is None or best.number not in self._open:
+            self._stands_still(ticket, best_score, now)
             return None
         self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s
         return best
+
+    def _stands_still(self, ticket: Ticket, best_score: float, now: float) -> None:
+        """Nothing is open for the ticket: notes when that could be otherwise without any event.
+
+        What it waits for comes nearer as time passes, so that an open endpoint never overtakes it.
+        """
+        found = self.standstill
+        if ticket.start_by - now > self._tuning.patient_s:
+            found.ends_at(ticket.start_by - self._tuning.patient_s - ROUNDING_S)
+        alike = 0
+        for verdict in self.considered:
+            score = verdict[1]
+            alike += score is not None and score < best_score + ROUNDING_S
+        if alike > 1 or len(self._open) > MAX_SCANNED:
+            found.ends_at(now)
 
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""
@@ -149,6 +186,7 @@ class Fleet:
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
+        self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
         self._pause_for_pace(ticket, endpoint)
@@ -208,12 +246,13 @@ class Fleet:
             return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and len(endpoint.running) > self._hot_running():
+        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
             need = headroom * self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
             if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:
+                self.standstill.lacks_room(endpoint, ceiling * endpoint.kv_capacity - need)
                 return "KV cache"
         return ""
 
@@ -224,13 +263,19 @@ class Fleet:
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
-    def _hot_running(self) -> float:
-        return self._running / len(self.endpoints) * self._tuning.hot_factor + HOT_MARGIN
+    def _is_hot(self, endpoint: EndpointModel) -> bool:
+        """Whether one more would be too many beside the others that may be sent anything, and more than is even."""
+        running = self._running + 1
+        for unusable in self._unusable.values():
+            running -= len(unusable.running)
+        mean = running / max(1, len(self.endpoints) - len(self._unusable))
+        return len(endpoint.running) + 1 > max(ceil(mean), self._tuning.hot_factor * mean)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.
 
-        Work that can wait leaves room for what cannot; under load, large work for small.
+        Work that can wait leaves room for what cannot; under load, large work for small, and what is hardly worth the
+        bid price for what is worth more.
         """
         tuning = self._tuning
         crowding = 0.0
@@ -238,6 +283,8 @@ class Fleet:
             crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
+        if self.bid_price:
+            ceiling -= tuning.kv_reserve * min(1.0, self.bid_price / ticket.density)
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
 
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:

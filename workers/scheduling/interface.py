@@ -4,6 +4,25 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from workers.scheduling.request import Request
+
+__all__ = [
+    "Cancel",
+    "CancelReason",
+    "Command",
+    "Core",
+    "Dispatch",
+    "EngineReport",
+    "KVChange",
+    "Migrate",
+    "Reject",
+    "RejectCode",
+    "RejectReason",
+    "Request",
+    "SchedulerConfig",
+    "Suspect",
+]
+
 RejectCode = Literal["queue_full", "no_endpoint", "attempts_exhausted", "cannot_meet_deadline"]
 CancelReason = Literal["workflow_deadline", "workflow_budget"]
 RejectReason = Literal["", "workflow_deadline", "workflow_budget", "deadline_passed", "retry_budget"]
@@ -32,50 +51,6 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
     retry_tokens_of_tenant: float = 500_000.0
     retry_tokens_of_version: float = 2_000_000.0
     max_queued_tokens: float = 1e9
-
-
-class Request(Struct, kw_only=True, eq=False):
-    """One request, as the driver knows it when it arrives. `request_id` is the driver's own, unique while alive.
-
-    `rank` is that of the service class, 0 first. Everything from `prompt_tokens` on may be absent:
-
-    `prompt_tokens` and `predicted_output_tokens` are estimates, 0 unknown. `prefix_blocks` number the leading blocks
-    of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
-    `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s` and
-    `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
-    belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
-    of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as `max_queued_of_tenant` does, None: not.
-
-    `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
-
-    Of its workflow: `workflow_steps` calls are expected in all, 0 unknown; `workflow_tokens` and
-    `workflow_picodollars` are budgets of the whole, None for none. Money needs the two prices.
-    """
-
-    request_id: int
-    version_id: str
-    tenant_id: str
-    rank: int
-    max_queued_of_tenant: int
-    arrived_at: float
-    prompt_tokens: int = 0
-    predicted_output_tokens: float = 0.0
-    prefix_blocks: tuple[int, ...] = ()
-    block_tokens: int = 0
-    told_blocks: int | None = None
-    ttft_slo_s: float | None = None
-    tpot_slo_s: float | None = None
-    deadline_at: float | None = None
-    weight: float | None = None
-    tenant_weight: float = 1.0
-    workflow_id: str = ""
-    max_queued_tokens_of_tenant: float | None = None
-    alternatives: tuple[str, ...] = ()
-    workflow_steps: int = 0
-    workflow_tokens: int | None = None
-    workflow_picodollars: int | None = None
-    picodollars_per_input_token: int = 0
-    picodollars_per_output_token: int = 0
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):

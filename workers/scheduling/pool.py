@@ -10,6 +10,7 @@ from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.fleet import Fleet
 from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.next_ticket import NextTicket
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
 from workers.scheduling.planning.price import PRICED_LOAD
@@ -21,10 +22,7 @@ from workers.scheduling.workflows import Workflows
 LOOK_AHEAD = 2
 LOOK_AHEAD_AT_TICK = 8
 MAX_RETRY_AFTER_S = 60
-MAX_HOLD_UP_S = 0.5
 CROWDED_LOAD = 1.0
-SENDS_PER_OVERDUE = 64
-Pair = tuple[Ticket, EndpointModel]
 Choice = tuple[Ticket, EndpointModel, int]
 """What is sent where, and the number of its batch, 0 for none."""
 
@@ -44,7 +42,7 @@ class Pool:
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
         self._is_speed_known = True
-        self._sends_until_overdue = 0
+        self._next = NextTicket(self.plan, self._queue, self.fleet)
         self._batch: BatchWindow | None = None
         self.usable_at = -inf
 
@@ -53,7 +51,7 @@ class Pool:
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
         self.plan.resize(len(self.fleet.endpoints), now)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
         self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
@@ -69,7 +67,7 @@ class Pool:
 
     def endpoint_adapted(self, spec: EndpointSpec) -> None:
         self._gather_as(spec)
-        self._is_speed_known = self.fleet.is_speed_known()
+        self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
@@ -80,13 +78,15 @@ class Pool:
     def arrive(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Where the ticket runs at once; None when it waits."""
         if not self.fleet.endpoints:
-            self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+            self._await_endpoints(ticket)
             return None
+        self._queue.set_weight(ticket.request.tenant_id, ticket.request.tenant_weight)
         self._appraise(ticket, now)
-        if not self.waiting and self._is_calm() and self.plan.admits(ticket, now) and self.fleet.open_due(now):
+        if not self.waiting and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
-            if endpoint is not None:
+            if endpoint is not None and not self._comes_too_late(ticket):
                 self._queue.served_at_once(ticket)
+                self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
                 self._hand_over(ticket, endpoint, now)
                 return endpoint
         self.waiting[ticket.number] = ticket
@@ -95,14 +95,28 @@ class Pool:
             self._batch.joined(ticket)
         return None
 
-    def _is_calm(self) -> bool:
-        """Then whoever comes while nobody waits needs no plan."""
-        return self.fleet.load <= PRICED_LOAD and self._batch is None
+    def _await_endpoints(self, ticket: Ticket) -> None:
+        """Nothing can be said of it but when it is too late."""
+        deadline_at = ticket.request.deadline_at
+        ticket.state = State.NEW
+        ticket.hopeless_at = inf if deadline_at is None else deadline_at
+        self.waiting[ticket.number] = self._unappraised[ticket.number] = ticket
+
+    def _needs_no_plan(self, ticket: Ticket, now: float) -> bool:
+        """Of one that comes while nobody waits: whether the plan would keep it, and let it go first."""
+        if self._batch is not None or not self.plan.admits(ticket, now):
+            return False
+        is_calm = self.fleet.load <= PRICED_LOAD or not ticket.has_limit
+        return is_calm or self.plan.holds_alone(ticket, self.fleet.backlog(now), now)
+
+    def set_weight(self, tenant_id: str, weight: float) -> None:
+        """Of what waits of the tenant; its share of the price changes with its next request."""
+        self._queue.set_weight(tenant_id, weight)
 
     def withdraw(self, ticket: Ticket) -> None:
         del self.waiting[ticket.number]
-        if self._unappraised.pop(ticket.number, None) is None:
-            self.plan.leave(ticket, State.GONE)
+        self._unappraised.pop(ticket.number, None)
+        self.plan.leave(ticket, State.GONE)
 
     def note_usable(self, now: float) -> bool:
         """Whether an endpoint may be sent anything; remembers when that was so last."""
@@ -121,19 +135,29 @@ class Pool:
 
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
+        if not self._is_speed_known and self.fleet.is_speed_known():
+            self._is_speed_known = True
+            self._judge_again(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         self.fleet.load = self.plan.prices.load
-        self._is_speed_known = self._is_speed_known or self.fleet.is_speed_known()
+        self.fleet.bid_price = self.plan.prices.price
         return self.plan.given_up(now) if self._is_speed_known else []
+
+    def _judge_again(self, now: float) -> None:
+        """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
+        for ticket in [waiting for waiting in self.waiting.values() if waiting.state is not State.NEW]:
+            self.plan.leave(ticket, State.NEW)
+            self._appraise(ticket, now)
+            self._enter(ticket, now)
 
     def fill(self, now: float, look_ahead: int = LOOK_AHEAD) -> list[Choice]:
         """`look_ahead` bounds how many tickets are passed over that wait for a better endpoint than those open."""
         if self._batch is not None:
             return self._fill_batches(self._batch, now)
         sent: list[Choice] = []
-        while self.waiting and self.fleet.open_due(now):
-            choice = self._next_overdue(now) or self._next_kept(now, look_ahead) or self._next_spare(now)
+        while self.waiting and self.fleet.open_due(now) and not self._next.stands_still(look_ahead, now):
+            choice = self._next.find(look_ahead, now)
             if choice is None:
                 break
             self._send(*choice, now)
@@ -175,11 +199,10 @@ class Pool:
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         ticket.hits = self.fleet.hits(ticket.request)
-        if not self._is_speed_known:
-            self._is_speed_known = self.fleet.is_speed_known()
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.load = self.plan.prices.load
+        self.fleet.bid_price = self.plan.prices.price
 
     def _enter(self, ticket: Ticket, now: float) -> None:
         self.plan.arrive(ticket, now)
@@ -203,69 +226,6 @@ class Pool:
         self.explain(ticket, "sent", ticket.state, now)
         self.plan.leave(ticket, State.SENT)
         self.fleet.sent(ticket, endpoint, now)
-
-    # who is next
-
-    def _next_overdue(self, now: float) -> Pair | None:
-        """Seldom, so that it makes few others late."""
-        if self._sends_until_overdue > 0:
-            self._sends_until_overdue -= 1
-            return None
-        ticket = self.plan.next_overdue(now)
-        endpoint = self._choose(ticket, now) if ticket is not None else None
-        if ticket is None or endpoint is None:
-            return None
-        self._sends_until_overdue = SENDS_PER_OVERDUE
-        return ticket, endpoint
-
-    def _next_kept(self, now: float, look_ahead: int) -> Pair | None:
-        """A ticket whose best endpoint is worth waiting for is passed over."""
-        passed: dict[int, Ticket] = {}
-        choice = None
-        while choice is None and len(passed) < look_ahead:
-            ticket = self._queue.pop()
-            if ticket is None:
-                break
-            endpoint = self._choose(ticket, now)
-            if endpoint is None:
-                passed[ticket.number] = ticket
-            elif self._comes_too_late(ticket):
-                self.plan.be_late(ticket)
-            else:
-                choice = (ticket, endpoint)
-        for ticket in passed.values():
-            self._queue.push(ticket)
-        return choice
-
-    def _comes_too_late(self, ticket: Ticket) -> bool:
-        """Where it was just chosen to go, and others could make it."""
-        is_late = ticket.has_limit and self.fleet.first_token_at > ticket.first_token_by
-        return is_late and self.fleet.load > PRICED_LOAD
-
-    def _next_spare(self, now: float) -> Pair | None:
-        """When nothing of the plan can go: what was let go, on an endpoint without prefill.
-
-        A parked ticket can still be in time; a late one goes while most of the fleet has nothing to do.
-        """
-        idle = self.fleet.idle()
-        if not idle or len(self.plan.slots):
-            return None
-        parked = self.plan.densest_parked(now)
-        if parked is not None and (len(idle) > 1 or parked.prefill_s < MAX_HOLD_UP_S):
-            return self._try_on_idle(parked, now)
-        late = self.plan.next_late()
-        if late is not None and 2 * len(idle) > len(self.fleet.endpoints):
-            return self._try_on_idle(late, now)
-        return None
-
-    def _try_on_idle(self, ticket: Ticket, now: float) -> Pair | None:
-        endpoint = self._choose(ticket, now)
-        return (ticket, endpoint) if endpoint is not None and not endpoint.prefilling else None
-
-    def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
-        """The prefixes may have changed while it waited."""
-        ticket.hits = self.fleet.hits(ticket.request)
-        return self.fleet.choose(ticket, now)
 
     # engines without continuous batching
 

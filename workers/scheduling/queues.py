@@ -28,7 +28,7 @@ from workers.scheduling.workflows import Workflows
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
 LEAST_SWEPT = 1000
-WAITING = (State.KEPT, State.PARKED, State.LATE)
+WAITING = (State.NEW, State.KEPT, State.PARKED, State.LATE)
 
 
 class Queues:
@@ -49,7 +49,18 @@ class Queues:
 
     def next_opening_at(self) -> float:
         """When an endpoint opens by itself that somebody waits for."""
-        return min((pool.next_opening_at() for pool in self.pools.values() if pool.waiting), default=inf)
+        opening_at = inf
+        for pool in self.pools.values():
+            if pool.waiting:
+                opening_at = min(opening_at, pool.next_opening_at())
+        return opening_at
+
+    def any_opens_at(self) -> float:
+        """When an endpoint opens by itself, whether or not somebody waits for it."""
+        opens_at = inf
+        for pool in self.pools.values():
+            opens_at = min(opens_at, pool.fleet.next_opening_at())
+        return opens_at
 
     def pool_of(self, version_id: str, now: float) -> Pool:
         pool = self.pools.get(version_id)
@@ -76,8 +87,7 @@ class Queues:
         """What follows when a newcomer could not be sent at once."""
         request = ticket.request
         self.queued.add(request)
-        if ticket.hopeless_at < inf:
-            self._note_hopeless(ticket)
+        self._note_hopeless(ticket)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives:
             self._degradable[ticket.number] = ticket
@@ -93,6 +103,8 @@ class Queues:
 
     def _note_hopeless(self, ticket: Ticket) -> None:
         """Deadlines may lie days ahead: who waits no more is swept out now and then."""
+        if ticket.hopeless_at == inf:
+            return
         heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
         if len(self._hopeless) > 2 * self.queued.total + LEAST_SWEPT:
             self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
@@ -120,8 +132,10 @@ class Queues:
         if endpoint is not None:
             return [_dispatch(ticket, endpoint)]
         self.queued.add(ticket.request)
-        if ticket.request.alternatives and not ticket.generated_tokens:
-            self._degradable[ticket.number] = ticket
+        if not ticket.generated_tokens:
+            self._note_hopeless(ticket)
+            if ticket.request.alternatives:
+                self._degradable[ticket.number] = ticket
         return self.fill(pool, now)
 
     def dequeue(self, ticket: Ticket) -> None:
@@ -206,7 +220,7 @@ class Queues:
         commands = self.cut_off(self.workflows.lost(now), "workflow_deadline", now)
         while self._hopeless and self._hopeless[0][0] < now:
             ticket = heapq.heappop(self._hopeless)[2]
-            if ticket.state in WAITING and ticket.has_limit:
+            if ticket.state in WAITING:
                 doomed = self.workflows.doom(ticket.request)
                 reason: RejectReason = "workflow_deadline" if ticket.request.workflow_id else "deadline_passed"
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)

@@ -119,6 +119,11 @@ class Scheduler:
             return [*commands, self._queues.forget(ticket, refusal[0], now, refusal[1])]
         return commands + self._queues.requeue(ticket, endpoint, now)
 
+    def weight_changed(self, tenant_id: str, weight: float) -> None:
+        """The tenant's weight was edited: what waits of it is charged by that from now on. Nothing is sent for it."""
+        for pool in self._queues.pools.values():
+            pool.set_weight(tenant_id, weight)
+
     # -- events: endpoints
 
     def endpoint_updated(
@@ -159,7 +164,24 @@ class Scheduler:
         """What the engine said of itself; it never changes our own counts."""
         endpoint = self._endpoints[endpoint_id]
         endpoint.reported(report)
-        return self._watch(endpoint, now) + self._after(endpoint, now)
+        commands = self._watch(endpoint, now)
+        pool = self._queues.pool_of(endpoint.version_id, now)
+        pool.fleet.reported(endpoint, now)
+        if pool.waiting and endpoint.opens_at <= now:
+            commands += self._queues.fill(pool, now)
+        return commands
+
+    def report_noted(self, endpoint_id: str, report: EngineReport) -> None:
+        """The same of one that came before `reports_matter_at`."""
+        self._endpoints[endpoint_id].reported(report)
+
+    def reports_matter_at(self) -> float:
+        """From when on a report may change what is decided.
+
+        Until then a driver may keep it back, as long as it is noted before the next event of its endpoint, and before
+        the next request arrives: nobody waits, and no endpoint opens.
+        """
+        return -inf if self._queues.queued.total else self._queues.any_opens_at()
 
     def prefixes_changed(self, endpoint_id: str, changes: list[KVChange], now: float) -> list[Command]:
         """What the engine says of its cache, in order. From then on only its word counts for this endpoint."""

@@ -12,11 +12,12 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
     `kv_ceiling`: share of the KV cache that may be in use after a request; after one whose start can wait `patient_s`
     only `kv_ceiling_patient`, so that room stays for the urgent. `kv_headroom`: how many times its need a request must
-    find free: large ones give way first when the cache fills up. `kv_hit_share`, `kv_length_share`: how much of a
-    prefix that is cached, and in nobody's use, is free of charge, and of an answer to come is charged.
+    find free: large ones give way first when the cache fills up. `kv_reserve`: what stays free beside one that is worth
+    just the bid price; beside one worth n times that, an n-th. `kv_hit_share`, `kv_length_share`: how much of a prefix
+    that is cached, and in nobody's use, is free of charge, and of an answer to come is charged.
 
     `affinity`: how much a detour from the cheapest endpoint weighs, as a share of its extra cost.
-    `hot_factor`: an endpoint that runs this many times the mean, and a few more, draws no request by its cache.
+    `hot_factor`: an endpoint that would run more than this many times the mean draws no request by its cache.
     `relief_s`: overload of the plan that is put up with, as estimates are no better. `fill`: share of the scarcer of
     steps and KV cache that may be promised. `late_factor`: late work runs on idle endpoints until it has waited this
     many times its limit.
@@ -25,18 +26,19 @@ class Tuning(Struct, frozen=True, kw_only=True):
     endpoint, by weight, that a class may be served ahead of another that waits.
     """
 
-    gate_share: float = 0.5
+    gate_share: float = 1.0
     pace_margin: float = 0.9
     kv_ceiling: float = 0.92
     kv_ceiling_patient: float = 0.4
     patient_s: float = 5.0
     kv_headroom: float = 2.0
+    kv_reserve: float = 0.2
     kv_hit_share: float = 0.5
     kv_length_share: float = 0.5
     affinity: float = 0.5
     hot_factor: float = 1.25
     relief_s: float = 0.1
-    fill: float = 0.8
+    fill: float = 0.9
     late_factor: float = 4.0
     is_fair: bool = True
     class_lead_s: float = 0.5

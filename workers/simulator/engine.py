@@ -42,6 +42,12 @@ class Engine:
         self.leaps = 0
         self.preemptions = 0
         self._watermark_blocks = int(self.kv.total * limits.watermark)
+        self._unit_tokens = limits.unit_tokens
+        self._max_batched_tokens = limits.max_batched_tokens
+        self._max_sequences = limits.max_sequences
+        self._t_fixed_ms, self._ms_per_seq = cost.t_fixed_ms, cost.ms_per_seq
+        self._ms_per_attn_pair = cost.ms_per_attn_pair
+        self._attn_fixed_ms, self._ms_per_ctx_token = cost.attn_fixed_ms, cost.ms_per_ctx_token
         self._step = 0
         self._context = 0
         self._growing = [0] * BLOCK_TOKENS
@@ -82,7 +88,7 @@ class Engine:
         self.leaps += 1
         self._leap_began_at = now
         self._step_s = self._duration_s(len(self.decoding) + prefill_tokens, sequences, pairs)
-        self._step_growth_s = self.cost.ms_per_ctx_token * len(self.decoding) / 1000
+        self._step_growth_s = self._ms_per_ctx_token * len(self.decoding) / 1000
         self._leap_steps = 1 if self._chunks else self._safe_steps()
         self.ends_at = now + self._leap_s(self._leap_steps)
         return self.ends_at
@@ -109,10 +115,9 @@ class Engine:
         dense_s = self._dense_s.get(tokens)
         if dense_s is None:
             dense_s = self._dense_s[tokens] = self.cost.dense_ms(tokens) / 1000
-        cost = self.cost
-        other = cost.t_fixed_ms + cost.ms_per_seq * sequences + cost.ms_per_attn_pair * pairs
+        other = self._t_fixed_ms + self._ms_per_seq * sequences + self._ms_per_attn_pair * pairs
         if self._context:
-            other += cost.attn_fixed_ms + cost.ms_per_ctx_token * self._context
+            other += self._attn_fixed_ms + self._ms_per_ctx_token * self._context
         return dense_s + other / 1000
 
     def _leap_s(self, steps: int) -> float:
@@ -201,7 +206,7 @@ class Engine:
     # prefill
 
     def _schedule_prefills(self) -> tuple[int, float]:
-        budget = self.limits.max_batched_tokens - len(self.decoding)
+        budget = self._max_batched_tokens - len(self.decoding)
         total, pairs = budget, 0.0
         self._chunks = chunks = []
         for job in self.prefilling:
@@ -221,12 +226,13 @@ class Engine:
         return total - budget, pairs
 
     def _admit(self, job: Job) -> bool:
-        if len(self.decoding) + len(self.prefilling) >= self.limits.max_sequences:
+        if len(self.decoding) + len(self.prefilling) >= self._max_sequences:
             return False
         kv = self.kv
         hits = 0
         if job.units:
-            run, hits = kv.match(job.units[: (job.prompt_tokens - 1) // self.limits.unit_tokens])
+            usable = (job.prompt_tokens - 1) // self._unit_tokens
+            run, hits = kv.match(job.units, min(len(job.units), usable))
             kv.pin(run)
             job.run, job.hit_units = run, hits
         blocks = -(-job.prefill_tokens // BLOCK_TOKENS) - hits * kv.unit_blocks
@@ -236,7 +242,7 @@ class Engine:
                 kv.unpin(job.run)
                 job.run = None
             return False
-        job.computed = hits * self.limits.unit_tokens
+        job.computed = hits * self._unit_tokens
         if not job.generated:
             job.hit_tokens = job.computed
         return True
@@ -256,8 +262,8 @@ class Engine:
 
     def _join(self, job: Job, now: float, finished: list[Job]) -> None:
         if job.run is not None:
-            job.run, published = self.kv.publish(job.run, job.units[job.hit_units :])
-            job.hit_units += published
+            job.run = self.kv.publish(job.run, job.units, job.hit_units)
+            job.hit_units = len(job.units)
         job.generated += 1
         remaining = job.output_tokens - job.generated
         if remaining <= 0:

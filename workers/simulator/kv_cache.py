@@ -41,18 +41,23 @@ class KVCache:
     def used(self) -> int:
         return self.private + self.pinned
 
-    def match(self, units: tuple[int, ...]) -> tuple[Run, int]:
-        """The deepest cached run of a prompt and how many units it covers; a run that matches in part is split."""
-        run, covered = self._root, 0
-        while covered < len(units):
+    def match(self, units: tuple[int, ...], count: int) -> tuple[Run, int]:
+        """The deepest cached run of a prompt's first `count` units and how many it covers.
+
+        A run that matches in part is split. Equal units have equal ones before them, so one comparison tells of a run.
+        """
+        return self._match(self._root, units, 0, count)
+
+    def _match(self, run: Run, units: tuple[int, ...], covered: int, count: int) -> tuple[Run, int]:
+        while covered < count:
             child = run.children.get(units[covered])
             if child is None:
                 break
-            length = len(child.units)
-            if units[covered : covered + length] != child.units:
-                child = self._split(child, _common(child.units, units, covered))
+            end = covered + len(child.units)
+            if end > count or units[end - 1] != child.units[-1]:
+                child = self._split(child, _common(child.units, units, covered, count))
                 return child, covered + len(child.units)
-            run, covered = child, covered + length
+            run, covered = child, end
         return run, covered
 
     def pin(self, run: Run) -> None:
@@ -88,20 +93,20 @@ class KVCache:
         self.private += blocks
         return True
 
-    def publish(self, below: Run, units: tuple[int, ...]) -> tuple[Run, int]:
-        """Caches computed units that follow `below`, which is pinned.
+    def publish(self, below: Run, units: tuple[int, ...], first: int) -> Run:
+        """Caches computed units, from `first` on, that follow `below`, which is pinned.
 
-        Returns the run that is now pinned in its place, and how many units more it covers. Copies of units that
-        another sequence published meanwhile are given up for the cached ones.
+        Returns the run that is now pinned in its place. Copies of units that another sequence published meanwhile are
+        given up for the cached ones.
         """
-        run, covered = self._extend(below, units)
-        self.private -= covered * self.unit_blocks
+        run, covered = self._match(below, units, first, len(units))
+        self.private -= (covered - first) * self.unit_blocks
         if covered < len(units):
             run = self._attach(run, units[covered:])
         if run is not below:
             self.pin(run)
             self.unpin(below)
-        return run, len(units)
+        return run
 
     def _attach(self, parent: Run, units: tuple[int, ...]) -> Run:
         child = Run(units, parent)
@@ -110,13 +115,6 @@ class KVCache:
         self.private -= blocks
         self._idle += blocks
         return child
-
-    def _extend(self, below: Run, units: tuple[int, ...]) -> tuple[Run, int]:
-        root, self._root = self._root, below
-        try:
-            return self.match(units)
-        finally:
-            self._root = root
 
     def _split(self, child: Run, length: int) -> Run:
         head = Run(child.units[:length], child.parent)
@@ -154,10 +152,13 @@ class KVCache:
         return gone * self.unit_blocks
 
 
-def _common(run_units: tuple[int, ...], units: tuple[int, ...], start: int) -> int:
-    length = 0
-    for ours, theirs in zip(run_units, units[start:], strict=False):
-        if ours != theirs:
-            break
-        length += 1
-    return length
+def _common(run_units: tuple[int, ...], units: tuple[int, ...], start: int, count: int) -> int:
+    """How many units of a run a prompt has from `start` on, before its unit number `count`; the first is one."""
+    low, high = 1, min(len(run_units), count - start)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if run_units[middle - 1] == units[start + middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

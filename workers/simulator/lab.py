@@ -63,6 +63,9 @@ class Lab:
     def engines(self) -> list[str]:
         return list(self._costs)
 
+    def cost_of(self, engine: str) -> StepCost:
+        return self._costs[engine]
+
     def workload(self, name: str, load: float, seed: int, duration_s: float | None = None) -> Workload:
         recipe = WORKLOADS[name]
         rng = Random(f"{name} {seed}")
@@ -80,9 +83,11 @@ class Lab:
         config: ReplayConfig | None = None,
         fleet: int = FLEET_SIZE,
         others: Sequence[Other] = (),
+        *,
+        cost: StepCost | None = None,
     ) -> Outcome:
-        """`fleet` replicas of the workload's own engine, and `others` beside them."""
-        cost = self._costs[workload.engine]
+        """`fleet` replicas of the workload's own engine, or of one that costs otherwise, and `others` beside them."""
+        cost = cost or self._costs[workload.engine]
         is_by_priority = isinstance(core, Router) and core.uses_engine_priorities
         limits = msgspec.structs.replace(workload.limits, is_by_priority=is_by_priority)
         engines = [Engine(f"e{number}", cost, limits) for number in range(fleet)]

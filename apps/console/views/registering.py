@@ -17,6 +17,7 @@ from apps.console.serving_forms import ModelForm, VersionForm
 from apps.console.views.placing import places_of
 from apps.placement.services.preview import preview_deployment
 from apps.registry.models import Model, ModelVersion
+from apps.registry.policies.labels import next_label
 from apps.registry.selectors import get_model
 from apps.registry.services import create_model, create_version, draft_version
 
@@ -48,7 +49,7 @@ def model_new(request: ConsoleRequest) -> HttpResponseBase:
 def version_new(request: ConsoleRequest, model_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the version needs and where it would fit; posted again with `confirmed` it is done."""
     model = get_model(model_id)
-    form = VersionForm(request.POST or None)
+    form = VersionForm(request.POST or None, initial={"label": _label_for(model)})
     if "confirmed" in request.POST:
         made = attempt(form, lambda: create_version(actor=request.actor, model=model, now=now(), **form.values))
         if made is not None:
@@ -58,9 +59,14 @@ def version_new(request: ConsoleRequest, model_id: UUID) -> HttpResponseBase:
     return render_page(request, "version_new.html", _context(model, form, drafted))
 
 
+def _label_for(model: Model) -> str:
+    return next_label(version.label for version in model.versions.all())
+
+
 def _context(model: Model, form: VersionForm, drafted: ModelVersion | None) -> dict[str, Any]:
     preview = preview_deployment(version=drafted, now=now()) if drafted is not None else None
-    body = form.values if drafted is not None else {"label": "v1", "engine": "vllm", "source": "…", "served_name": "…"}
+    example = {"label": _label_for(model), "engine": "vllm", "source": "…", "served_name": "…"}
+    body = form.values if drafted is not None else example
     api = api_call(web_url=settings.WEB_URL, method="POST", path=f"/api/v1/models/{model.pk}/versions/", body=body)
     return {
         "model": model,

@@ -37,4 +37,15 @@ class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def read_requirements(content: Any) -> Requirements:
     """Raises ValueError, which names the field and what is wrong with it."""
-    return msgspec.convert(content, Requirements)
+    found = msgspec.convert(content, Requirements)
+    if found.on == "mig" and max(found.tensor_parallel or 1, found.pipeline_parallel or 1) > 1:
+        raise ValueError("no engine spans MIG slices: tensor_parallel and pipeline_parallel are 1 there")
+    return found
+
+
+def requirements_schema() -> dict[str, Any]:
+    """As OpenAPI writes it."""
+    whole = msgspec.json.schema(Requirements)["$defs"][Requirements.__name__]
+    one = {"properties": {"tensor_parallel": {"enum": [1, None]}, "pipeline_parallel": {"enum": [1, None]}}}
+    of_slices = {"properties": {"on": {"const": "mig"}}, "required": ["on"]}
+    return whole | {"if": of_slices, "then": one}

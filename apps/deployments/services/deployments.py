@@ -55,6 +55,7 @@ def create_deployment(
         created_at=now,
         **pace,
     )
+    _check_pace(deployment.max_surge, deployment.max_unavailable)
     save_checked(deployment)
     current_revision(deployment, now=now)
     after = {"version": str(version), "replica_count": replica_count, "requirements": deployment.requirements}
@@ -82,6 +83,9 @@ def change_deployment(*, actor: Actor, deployment: Deployment, change: Change, n
     if "requirements" in wanted:
         checked_requirements(wanted["requirements"])
     _check_version(deployment, change.version)
+    _check_pace(
+        wanted.get("max_surge", deployment.max_surge), wanted.get("max_unavailable", deployment.max_unavailable)
+    )
     before = {name: _shown(getattr(deployment, name)) for name in wanted}
     for name, value in wanted.items():
         setattr(deployment, name, value)
@@ -100,6 +104,12 @@ def _check_version(deployment: Deployment, version: ModelVersion | None) -> None
     if version is not None and version.model_id != deployment.version.model_id:
         text = f"it serves {deployment.version.model.name}, and that is a version of {version.model.name}"
         raise InvalidInputError(text, fields={"version_id": text})
+
+
+def _check_pace(max_surge: int, max_unavailable: int) -> None:
+    if max_surge == max_unavailable == 0:
+        text = "a rollout needs room to move: max_surge or max_unavailable is above 0"
+        raise InvalidInputError(text, fields={"max_surge": text, "max_unavailable": text})
 
 
 def _shown(value: object) -> object:

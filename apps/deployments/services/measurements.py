@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from apps.deployments.models import MemoryMeasurement, Replica, ReplicaState
+from apps.fleet.models import Accelerator
 from workers.contracts.telemetry import ReplicaReport
 
 HOST_KEY = "cpu"
@@ -15,6 +16,11 @@ def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime
     if report.state != ReplicaState.READY or not keys or not report.memory_bytes:
         return
     measured = {"memory_bytes": report.memory_bytes // len(keys), "kv_tokens": report.kv_capacity_tokens}
-    kind: dict[str, Any] = {"version_id": replica.revision.version_id, "gpu_count": len(keys)}
+    model = Accelerator.objects.filter(node_id=replica.node_id, key=keys[0]).values_list("model", flat=True).first()
+    kind: dict[str, Any] = {
+        "version_id": replica.revision.version_id,
+        "gpu_count": len(keys),
+        "gpu_model": model or "",
+    }
     if not MemoryMeasurement.objects.filter(**kind, **measured).exists():
         MemoryMeasurement.objects.update_or_create(**kind, defaults=measured | {"measured_at": now})

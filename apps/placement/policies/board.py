@@ -74,9 +74,12 @@ class Board:
         for number, signature in enumerate(self._signatures):
             self.alike.setdefault(signature, []).append(number)
         self._hosts: dict[UUID, Counter[int]] = {}
+        self._avoided_by: dict[UUID, dict[UUID, None]] = {}
         for number, state in enumerate(self.nodes):
             for deployment_id, count in state.deployments.items():
                 self._hosts.setdefault(deployment_id, Counter())[number] += count
+            for occupant in state.view.occupants:
+                self._note_avoidance(occupant.deployment_id, occupant.avoids)
         self._cached: dict[str, list[int]] = {}
         for number, node in enumerate(ordered):
             for key in sorted(node.cached | {engine.weights_key for engine in node.sleeping}):
@@ -92,7 +95,7 @@ class Board:
             number = self.numbers[stage.node_id]
             state = self.nodes[number]
             indexes = [state.positions[key] for key in stage.keys]
-            each = demand.shape.reserved_bytes(state.view.accelerators[indexes[0]].memory_bytes)
+            each = demand.shape.reserved_bytes(state.view.accelerators[indexes[0]])
             state.occupy(indexes, each, is_exclusive=demand.shape.is_exclusive, sign=sign)
             self._moved(number)
         for node_id in assignment.node_ids:
@@ -100,6 +103,11 @@ class Board:
             self.nodes[number].deployments[demand.deployment_id] += sign
             self._note_change(number)
             self._hosts.setdefault(demand.deployment_id, Counter())[number] += sign
+        self._note_avoidance(demand.deployment_id, demand.avoids)
+
+    def _note_avoidance(self, deployment_id: UUID, avoids: Sequence[UUID]) -> None:
+        for other in avoids:
+            self._avoided_by.setdefault(other, {})[deployment_id] = None
 
     def _note_change(self, number: int) -> None:
         self.versions[number] += 1
@@ -130,11 +138,17 @@ class Board:
 
     def barred(self, demand: Demand) -> frozenset[int]:
         """Nodes that anti-affinity keeps it from."""
-        numbers = {number for other in demand.avoids for number in self.hosts_of(other)}
-        if demand.shape.apart:
-            for host in self.hosts_of(demand.deployment_id):
-                numbers.update(self._neighbours(host, demand.shape.apart))
-        return frozenset(numbers)
+        return self.barred_by_others(demand) | self.barred_by_its_own(demand)
+
+    def barred_by_others(self, demand: Demand) -> frozenset[int]:
+        """Where a deployment is that it avoids, or that avoids it: it does not matter who came first."""
+        others = [*demand.avoids, *self._avoided_by.get(demand.deployment_id, ())]
+        return frozenset(number for other in others for number in self.hosts_of(other))
+
+    def barred_by_its_own(self, demand: Demand) -> frozenset[int]:
+        apart = demand.shape.apart
+        hosts = self.hosts_of(demand.deployment_id) if apart else []
+        return frozenset(number for host in hosts for number in self._neighbours(host, apart))
 
     def _neighbours(self, number: int, domain: str) -> list[int]:
         value = self.nodes[number].view.labels.get(domain)

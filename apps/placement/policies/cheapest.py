@@ -74,7 +74,7 @@ class Cheapest:
 
 def least_usd(state: NodeState, shape: Shape, prices: Prices) -> float | None:
     """No stage costs less there; None where it is plain that none fits. What is in use may cost nothing more."""
-    if shape.memory_bytes and max(state.free, default=0) < shape.memory_bytes:
+    if shape.least_bytes and max(state.free, default=0) < shape.least_bytes:
         return None
     if shape.is_exclusive and state.users.count(0) < shape.tensor_parallel:
         return None

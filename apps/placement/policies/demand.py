@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from apps.placement.policies.fleet import CPU, GPU
+from apps.placement.policies.fleet import CPU, GPU, AcceleratorView
 
 SPREAD, PACK = "spread", "pack"
 APART_BY_NODE = "node"
@@ -15,8 +15,9 @@ class Shape:
     """What fits where, without regard to whose replica it is: replicas of one shape fit the same places.
 
     A replica is `pipeline_parallel` stages of `tensor_parallel` accelerators of the kind `on`, the stages of one GPU
-    model. `memory_bytes` is what it needs on each, None when nobody knows. An exclusive one shares no accelerator; any
-    other reserves `memory_share` of each accelerator's memory, or where that is None, `memory_bytes`.
+    model. `memory_bytes` is what it needs on each, None when nobody knows; on GPU models where it was measured,
+    `memory_by_model`. An exclusive one shares no accelerator; any other reserves `memory_share` of each accelerator's
+    memory, or where that is None, what it needs.
     Empty `models`, `profile` and `labels` allow all; `max_usd_per_h` is for one accelerator.
     `may_span`: its stages may be on several nodes. `apart` keeps replicas of one deployment out of each other's "node",
     or of each other's value of that label.
@@ -27,6 +28,7 @@ class Shape:
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     memory_bytes: int | None = None
+    memory_by_model: tuple[tuple[str, int], ...] = ()
     memory_share: float | None = None
     is_exclusive: bool = True
     needs_nvlink: bool = False
@@ -42,13 +44,25 @@ class Shape:
     def accelerator_count(self) -> int:
         return self.tensor_parallel * self.pipeline_parallel
 
-    def reserved_bytes(self, memory_bytes: int | None) -> int:
-        """On an accelerator with so much memory. Of a GPU, a replica of unknown size is given nearly all."""
-        if self.memory_share is not None and memory_bytes is not None:
-            return int(self.memory_share * memory_bytes)
-        if self.memory_bytes is None and self.on != CPU:
-            return int(_SHARE_OF_UNKNOWN * (memory_bytes or 0))
-        return self.memory_bytes or 0
+    @property
+    def least_bytes(self) -> int:
+        """No accelerator does with less."""
+        return min([self.memory_bytes or 0, *(each for _, each in self.memory_by_model)])
+
+    def needed_bytes(self, accelerator: AcceleratorView) -> int | None:
+        for model, measured_bytes in self.memory_by_model:
+            if model == accelerator.model:
+                return measured_bytes
+        return self.memory_bytes
+
+    def reserved_bytes(self, accelerator: AcceleratorView) -> int:
+        """Of a GPU, a replica of unknown size is given nearly all."""
+        if self.memory_share is not None and accelerator.memory_bytes is not None:
+            return int(self.memory_share * accelerator.memory_bytes)
+        needed = self.needed_bytes(accelerator)
+        if needed is None and self.on != CPU:
+            return int(_SHARE_OF_UNKNOWN * (accelerator.memory_bytes or 0))
+        return needed or 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,9 @@ from uuid import UUID
 
 from apps.placement.policies.board import Board, NodeState
 from apps.placement.policies.demand import Assignment, Demand, Shape, Stage
-from apps.placement.policies.fleet import NodeView, Occupant
+from apps.placement.policies.fitting import alike, fit_stages
+from apps.placement.policies.fleet import AcceleratorView, NodeView, Occupant
+from apps.placement.policies.objective import PRICES
 from apps.placement.policies.reasons import reason_against, reason_against_node
 
 _LONGEST_TEXT = 1800
@@ -28,10 +30,14 @@ class Refusal:
 def explain(nodes: Sequence[NodeView], demand: Demand) -> list[Refusal]:
     """Of the fleet as it is; an accelerator that would do is not listed, but its node is when they are too few."""
     board = Board(nodes, [demand.shape])
-    barred = board.barred(demand)
+    by_others, by_its_own = board.barred_by_others(demand), board.barred_by_its_own(demand)
     refusals: list[Refusal] = []
     for number, state in enumerate(board.nodes):
-        reason = reason_against_node(state.view, demand.shape) or _barred_reason(demand, is_barred=number in barred)
+        reason = reason_against_node(state.view, demand.shape)
+        if number in by_others:
+            reason = reason or "has a replica that must not share a node with this one"
+        elif number in by_its_own:
+            reason = reason or _beside_its_own(demand.shape.apart)
         refusals += [_refusal(state, "", reason)] if reason else _of_accelerators(state, demand.shape)
     return refusals
 
@@ -39,21 +45,24 @@ def explain(nodes: Sequence[NodeView], demand: Demand) -> list[Refusal]:
 def as_if_applied(nodes: Sequence[NodeView], assignments: Sequence[Assignment]) -> list[NodeView]:
     """The fleet once a plan's replicas are in their places: what stands in the way of those that got none."""
     taken: dict[UUID, list[Occupant]] = {}
-    memory = {(node.node_id, each.key): each.memory_bytes for node in nodes for each in node.accelerators}
+    accelerators = {(node.node_id, each.key): each for node in nodes for each in node.accelerators}
     for assignment in assignments:
         for stage in assignment.stages:
-            taken.setdefault(stage.node_id, []).append(_occupant(assignment, stage, memory))
+            taken.setdefault(stage.node_id, []).append(
+                _occupant(assignment, stage, accelerators[stage.node_id, stage.keys[0]])
+            )
     return [replace(node, occupants=(*node.occupants, *taken.get(node.node_id, []))) for node in nodes]
 
 
-def _occupant(assignment: Assignment, stage: Stage, memory: dict[tuple[UUID, str], int | None]) -> Occupant:
+def _occupant(assignment: Assignment, stage: Stage, first: AcceleratorView) -> Occupant:
     demand = assignment.demand
     return Occupant(
         replica_id=demand.replica_id,
         deployment_id=demand.deployment_id,
         keys=stage.keys,
-        bytes_each=demand.shape.reserved_bytes(memory[stage.node_id, stage.keys[0]]),
+        bytes_each=demand.shape.reserved_bytes(first),
         is_exclusive=demand.shape.is_exclusive,
+        avoids=demand.avoids,
     )
 
 
@@ -68,12 +77,7 @@ def in_words(refusals: Sequence[Refusal]) -> str:
     return text or "no node has joined"
 
 
-def _barred_reason(demand: Demand, *, is_barred: bool) -> str:
-    if not is_barred:
-        return ""
-    if demand.avoids:
-        return "has a replica that this one must not share a node with"
-    domain = demand.shape.apart
+def _beside_its_own(domain: str) -> str:
     return f"another replica of this deployment is {'here' if domain == 'node' else f'in the same {domain}'}"
 
 
@@ -93,16 +97,30 @@ def _of_accelerators(state: NodeState, shape: Shape) -> list[Refusal]:
 
 def _of_links(state: NodeState, shape: Shape, reasons: Sequence[str]) -> list[Refusal]:
     """Enough of them do, one by one."""
+    doing = [index for index, why in enumerate(reasons) if not why]
+    most = max(map(len, alike(state.view, doing)))
+    if most < shape.tensor_parallel:
+        return [_refusal(state, "", f"the most of one model that do are {most} of the {shape.tensor_parallel} needed")]
     if shape.needs_nvlink and shape.tensor_parallel > 1:
         islands = [each.island for each, why in zip(state.view.accelerators, reasons, strict=True) if not why]
         largest = max((islands.count(island) for island in islands if island is not None), default=0)
         if largest < shape.tensor_parallel:
             return [_refusal(state, "", f"the most that do on one NVLink island are {largest}")]
-    if shape.pipeline_parallel > 1:
-        stages = reasons.count("") // shape.tensor_parallel
-        together = "" if shape.may_span else ", and engines are started on one node each"
-        return [_refusal(state, "", f"takes {stages} of the {shape.pipeline_parallel} stages{together}")]
-    return []
+    return _of_stages(state, shape, doing)
+
+
+def _of_stages(state: NodeState, shape: Shape, doing: Sequence[int]) -> list[Refusal]:
+    accelerators = state.view.accelerators
+    by_model = [[index for index in doing if accelerators[index].model == model] for model in _models_of(state, doing)]
+    taken = max(len(fit_stages(state, indexes, shape, PRICES)) for indexes in by_model)
+    if taken >= shape.pipeline_parallel:
+        return []
+    together = "" if shape.may_span else "; all stages of an engine are on one node, as none is started over several"
+    return [_refusal(state, "", f"takes {taken} of the {shape.pipeline_parallel} pipeline stages{together}")]
+
+
+def _models_of(state: NodeState, indexes: Sequence[int]) -> list[str]:
+    return list(dict.fromkeys(state.view.accelerators[index].model for index in indexes))
 
 
 def _refusal(state: NodeState, key: str, reason: str) -> Refusal:

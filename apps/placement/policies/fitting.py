@@ -1,7 +1,8 @@
 """The cheapest place for one stage on one node."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from apps.placement.policies.board import NodeState, Signature
 from apps.placement.policies.demand import Shape
@@ -9,6 +10,8 @@ from apps.placement.policies.fleet import NodeView
 from apps.placement.policies.objective import Prices
 from apps.placement.policies.pricing import occupy, price_of_group, used_islands
 from apps.placement.policies.reasons import is_usable, reason_against_kind, reason_against_node
+
+Mark = TypeVar("Mark", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,24 @@ def fit_stage(state: NodeState, eligible: Sequence[int], shape: Shape, prices: P
 
 
 def _groups(state: NodeState, usable: Sequence[int], shape: Shape) -> Iterator[tuple[int, ...]]:
-    """Inside an island, and there inside a NUMA node, before across; one of each kind is priced, the cheapest taken."""
-    size = shape.tensor_parallel
+    """One of each kind is priced, the cheapest taken. Several are alike: the slowest would be the pace of all."""
     ordered = sorted(usable, key=lambda index: _preference(state, index))
-    if size == 1:
+    if shape.tensor_parallel == 1:
         yield from ((index,) for index in _first_of_each_kind(state, ordered))
         return
+    for members in alike(state.view, ordered):
+        if len(members) >= shape.tensor_parallel:
+            yield from _groups_of_alike(state, members, shape)
+
+
+def alike(node: NodeView, indexes: Sequence[int]) -> list[list[int]]:
+    """Accelerators of one model and size."""
+    return list(_split(indexes, [(each.model, each.memory_bytes) for each in node.accelerators]).values())
+
+
+def _groups_of_alike(state: NodeState, ordered: Sequence[int], shape: Shape) -> Iterator[tuple[int, ...]]:
+    """Inside an island, and there inside a NUMA node, before across."""
+    size = shape.tensor_parallel
     by_island = _split(ordered, [each.island for each in state.view.accelerators])
     for island, members in by_island.items():
         if island is not None and len(members) >= size:
@@ -60,8 +75,8 @@ def _inside(state: NodeState, members: Sequence[int], size: int) -> Iterator[tup
     yield from (tuple(sorted(local[:size])) for local in by_numa.values() if len(local) >= size)
 
 
-def _split(indexes: Sequence[int], marks: Sequence[int | None]) -> dict[int | None, list[int]]:
-    parts: dict[int | None, list[int]] = {}
+def _split(indexes: Sequence[int], marks: Sequence[Mark]) -> dict[Mark, list[int]]:
+    parts: dict[Mark, list[int]] = {}
     for index in indexes:
         parts.setdefault(marks[index], []).append(index)
     return parts
@@ -89,7 +104,7 @@ def _first_of_each_kind(state: NodeState, ordered: Sequence[int]) -> list[int]:
 
 def _priced(state: NodeState, group: tuple[int, ...], shape: Shape, prices: Prices) -> Fit:
     accelerators = state.view.accelerators
-    leftover = sum(state.free[index] - shape.reserved_bytes(accelerators[index].memory_bytes) for index in group)
+    leftover = sum(state.free[index] - shape.reserved_bytes(accelerators[index]) for index in group)
     return Fit(group, price_of_group(state, group, prices), leftover)
 
 

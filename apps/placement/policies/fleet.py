@@ -31,6 +31,8 @@ class AcceleratorView:
 class Occupant:
     """A replica that has a place. `bytes_each` is reserved on each of `keys`; an exclusive one has them for itself.
 
+    `avoids` are deployments that it shares no node with.
+
     One that is asleep only keeps what it cannot give back: it is nobody that others could not be alone beside.
     """
 
@@ -40,6 +42,7 @@ class Occupant:
     bytes_each: int = 0
     is_exclusive: bool = False
     is_asleep: bool = False
+    avoids: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

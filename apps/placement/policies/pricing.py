@@ -36,7 +36,7 @@ def price_of_place(board: Board, demand: Demand, stages: tuple[Stage, ...], pric
 
 
 def occupy(state: NodeState, shape: Shape, indexes: Sequence[int], sign: int) -> None:
-    each = shape.reserved_bytes(state.view.accelerators[indexes[0]].memory_bytes)
+    each = shape.reserved_bytes(state.view.accelerators[indexes[0]])
     state.occupy(indexes, each, is_exclusive=shape.is_exclusive, sign=sign)
 
 

@@ -2,23 +2,29 @@
 
 from apps.placement.policies.board import UNKNOWN_BYTES, NodeState
 from apps.placement.policies.demand import Shape
-from apps.placement.policies.fleet import ONLINE, AcceleratorView, NodeView
+from apps.placement.policies.fleet import MIG, ONLINE, AcceleratorView, NodeView
 from apps.placement.policies.objective import GIB
 
 
 def reason_against_node(node: NodeView, shape: Shape) -> str:
-    if node.is_draining:
-        return "is being drained"
-    if node.is_cordoned:
-        return "is cordoned"
-    if node.state != ONLINE:
-        return f"is {node.state}"
+    if why := _closed(node):
+        return why
     if node.engines is not None and shape.engine not in node.engines:
         return f"cannot run {shape.engine}"
+    if shape.on == MIG and shape.accelerator_count > 1:
+        return "no engine spans MIG slices; ask for one bigger slice, or for whole GPUs"
     for name, value in shape.labels:
         if node.labels.get(name) != value:
             return f"its label {name} is {node.labels.get(name) or 'not set'}, not {value}"
     return "" if any(each.kind == shape.on for each in node.accelerators) else f"has no {shape.on}"
+
+
+def _closed(node: NodeView) -> str:
+    if node.is_draining:
+        return "is being drained"
+    if node.is_cordoned:
+        return "is cordoned"
+    return "" if node.state == ONLINE else f"is {node.state}"
 
 
 def reason_against_kind(accelerator: AcceleratorView, shape: Shape) -> str:
@@ -49,11 +55,12 @@ def is_usable(state: NodeState, index: int, shape: Shape) -> bool:
     """`reason_against` without its words, for the planner's inner loop; the kind is checked before."""
     if state.held[index] or (shape.is_exclusive and state.users[index]):
         return False
-    total, free = state.view.accelerators[index].memory_bytes, state.free[index]
-    if total is None:
-        return not shape.memory_bytes
-    reserved = shape.reserved_bytes(total)
-    return reserved <= free and (shape.memory_bytes or 0) <= (reserved or free)
+    accelerator, free = state.view.accelerators[index], state.free[index]
+    needed = shape.needed_bytes(accelerator)
+    if accelerator.memory_bytes is None:
+        return not needed
+    reserved = shape.reserved_bytes(accelerator)
+    return reserved <= free and (needed or 0) <= (reserved or free)
 
 
 def _reason_of_use(state: NodeState, index: int, shape: Shape) -> str:
@@ -69,15 +76,16 @@ def _too_small(state: NodeState, index: int, shape: Shape) -> str:
     if is_usable(state, index, shape):
         return ""
     accelerator = state.view.accelerators[index]
+    needed = shape.needed_bytes(accelerator) or 0
     if accelerator.memory_bytes is None or state.free[index] == UNKNOWN_BYTES:
-        return f"does not say how much memory it has, and {gib(shape.memory_bytes or 0)} is needed"
-    share = shape.reserved_bytes(accelerator.memory_bytes)
-    if (shape.memory_bytes or 0) > share and shape.memory_share is not None:
+        return f"does not say how much memory it has, and {gib(needed)} is needed"
+    share = shape.reserved_bytes(accelerator)
+    if needed > share and shape.memory_share is not None:
         return (
             f"a share of {shape.memory_share:.0%} is {gib(share)} of {gib(accelerator.memory_bytes)}, "
-            f"and {gib(shape.memory_bytes or 0)} is needed"
+            f"and {gib(needed)} is needed"
         )
-    return f"{gib(max(share, shape.memory_bytes or 0))} is needed, {free_words(state, index)}"
+    return f"{gib(max(share, needed))} is needed, {free_words(state, index)}"
 
 
 def free_words(state: NodeState, index: int) -> str:

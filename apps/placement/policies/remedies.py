@@ -61,7 +61,7 @@ def _relaxed(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
 
 def _less_memory(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
     """The most memory with which it would fit, by halving the interval."""
-    needed = demand.shape.memory_bytes
+    needed = max([demand.shape.memory_bytes or 0, *(each for _, each in demand.shape.memory_by_model)])
     if not needed or _try(nodes, _with_memory(demand, 0)) is None:
         return
     low, high = 0, needed
@@ -77,7 +77,12 @@ def _with_memory(demand: Demand, memory_bytes: int) -> Demand:
     needed = demand.shape.memory_bytes or 1
     return replace(
         demand,
-        shape=replace(demand.shape, memory_bytes=memory_bytes, memory_share=None if share is None else share / needed),
+        shape=replace(
+            demand.shape,
+            memory_bytes=memory_bytes,
+            memory_by_model=(),
+            memory_share=None if share is None else share / needed,
+        ),
     )
 
 
@@ -87,7 +92,7 @@ def _wider(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
     width = shape.tensor_parallel * 2
     while shape.memory_bytes and shape.memory_share is None and width <= _WIDEST:
         each = shape.memory_bytes * shape.tensor_parallel // width
-        wider = replace(demand, shape=replace(shape, tensor_parallel=width, memory_bytes=each))
+        wider = replace(demand, shape=replace(shape, tensor_parallel=width, memory_bytes=each, memory_by_model=()))
         yield from _remedy(nodes, wider, f"tensor parallel {width}, about {gib(each)} on each GPU")
         width *= 2
 

@@ -69,6 +69,10 @@ class _Staying(Planner):
         return Assignment(demand=demand, stages=home, usd_per_h=usd_per_h)
 
     def _may_stay(self, demand: Demand, home: tuple[Stage, ...]) -> bool:
+        """Somebody else may have been put there, or beside it, while it was off the board."""
+        barred = self.board.barred(demand)
+        if any(self.board.numbers[stage.node_id] in barred for stage in home):
+            return False
         states = [(self.board.nodes[self.board.numbers[stage.node_id]], stage) for stage in home]
         return all(
             is_usable(state, state.positions[key], demand.shape) for state, stage in states for key in stage.keys

@@ -21,6 +21,14 @@ class Widths:
     pipeline_parallel: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """Bytes on each GPU, None when nobody knows; by GPU model where it was measured."""
+
+    anywhere: int | None = None
+    by_model: tuple[tuple[str, int], ...] = ()
+
+
 def widths_of(requirements: Requirements, engine_args: Mapping[str, Any]) -> Widths:
     """The deployment's word goes before the version's."""
     return Widths(
@@ -35,9 +43,9 @@ def shape_of(
     engine: str,
     engine_args: Mapping[str, Any],
     has_gpus: bool,
-    memory_bytes: Callable[[Widths], int | None],
+    sizes_of: Callable[[Widths], Sizes],
 ) -> Shape:
-    """`memory_bytes` says what is needed on each of so many GPUs, None when nobody knows."""
+    """`sizes_of` says what is needed on each of so many GPUs."""
     on: str = requirements.on
     if on == "auto":
         on = GPU if engine in _GPU_ENGINES and has_gpus else CPU
@@ -52,10 +60,12 @@ def shape_of(
     if on == CPU:
         return Shape(is_exclusive=False, memory_bytes=explicit, **common)
     widths, share = widths_of(requirements, engine_args), _share_of(requirements, engine_args)
+    sizes = sizes_of(widths) if explicit is None else Sizes(anywhere=explicit)
     return Shape(
         tensor_parallel=widths.tensor_parallel,
         pipeline_parallel=widths.pipeline_parallel,
-        memory_bytes=memory_bytes(widths) if explicit is None else explicit,
+        memory_bytes=sizes.anywhere,
+        memory_by_model=sizes.by_model,
         memory_share=share,
         is_exclusive=share is None if requirements.is_exclusive is None else requirements.is_exclusive,
         needs_nvlink=requirements.needs_nvlink,

@@ -22,7 +22,7 @@ from apps.placement.policies.explaining import as_if_applied, explain, in_words
 from apps.placement.policies.fleet import NodeView
 from apps.placement.policies.planning import make_plan
 from apps.placement.policies.ports import lowest_free_port
-from apps.placement.services.views import demand_of, has_gpus, list_node_views, memory_of, wakeable_replicas
+from apps.placement.services.views import accelerator_of, demand_of, has_gpus, list_node_views, wakeable_replicas
 
 # Improving a plan is for few replicas at a time; beyond, the first plan is good enough and soon made.
 IMPROVED_UP_TO = 32
@@ -58,7 +58,8 @@ def place_pending_replicas(*, now: datetime) -> None:
 
 def _list_pending() -> list[Replica]:
     rows = Replica.objects.filter(node=None, is_draining=False)
-    return list(rows.select_related("revision__version").order_by("id"))
+    rows = rows.select_related("revision__version").prefetch_related("revision__version__measurements")
+    return list(rows.order_by("id"))
 
 
 def _take_places(
@@ -78,10 +79,9 @@ def _take_places(
 
 def _take_place(replica: Replica, assignment: Assignment, port: int, nodes: Sequence[NodeView], now: datetime) -> None:
     shape, lead_stage = assignment.demand.shape, assignment.stages[0]
-    total = memory_of(nodes, lead_stage)
     replica.node_id, replica.port = assignment.node_id, port
     replica.stages = [{"node_id": str(stage.node_id), "keys": list(stage.keys)} for stage in assignment.stages]
-    replica.reserved_bytes = shape.reserved_bytes(total)
+    replica.reserved_bytes = shape.reserved_bytes(accelerator_of(nodes, lead_stage))
     replica.is_exclusive, replica.memory_share = shape.is_exclusive, shape.memory_share
     replica.save(update_fields=["node", "port", "stages", "reserved_bytes", "is_exclusive", "memory_share"])
     change_state(replica, ReplicaState.PLACED, "", now)

@@ -20,7 +20,7 @@ from apps.placement.policies.remedies import Remedy, remedies
 from apps.placement.policies.repacking import Repacking, propose_moves
 from apps.placement.policies.shaping import WHOLE_GPU_SHARE, Widths, widths_of
 from apps.placement.services.loop import IMPROVED_UP_TO, ROUNDS
-from apps.placement.services.views import demand_of, has_gpus, list_node_views, list_running, memory_of
+from apps.placement.services.views import accelerator_of, demand_of, has_gpus, list_node_views, list_running
 from apps.registry.models import ModelVersion
 from apps.registry.policies.needs import Need, need_of
 from apps.registry.policies.speed import GPUSpeed, SpeedEstimate, estimate_speed
@@ -32,10 +32,11 @@ BUSY_BATCH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
-    """Of the version on one GPU model of this fleet, alone and with a batch."""
+class OnGPU:
+    """The version on one GPU model of this fleet: what it needs of each, and its speed alone and with a batch."""
 
     gpu_model: str
+    need: Need
     alone: SpeedEstimate
     busy: SpeedEstimate
 
@@ -44,7 +45,7 @@ class Speed:
 class Preview:
     """`nodes` name the ids in it. `refusals` and `remedies` are of the first replica that has no place.
 
-    `kv_tokens_in_place` is what the first one's cache would hold where it would be.
+    `need` is on the GPU that the first one would get, and `kv_tokens_in_place` what its cache would hold there.
     """
 
     nodes: Sequence[NodeView]
@@ -55,7 +56,7 @@ class Preview:
     remedies: Sequence[Remedy]
     need: Need | None
     kv_tokens_in_place: int | None
-    speeds: Sequence[Speed]
+    speeds: Sequence[OnGPU]
 
 
 def preview_deployment(
@@ -85,7 +86,7 @@ def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
     rounds = ROUNDS if 1 < count <= IMPROVED_UP_TO else 0
     plan = make_plan(nodes, demands, rounds=rounds, random=Random(0))  # noqa: S311 - the same plan each time
     first = plan.unplaced[0] if plan.unplaced else None
-    need = _need_of(deployment)
+    need = _need_of(deployment, _gpu_model_of(plan.assignments, nodes))
     full = as_if_applied(nodes, plan.assignments)
     return Preview(
         nodes=nodes,
@@ -96,7 +97,7 @@ def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
         remedies=remedies(full, first) if first else [],
         need=need,
         kv_tokens_in_place=_kv_tokens_in_place(need, plan.assignments, nodes),
-        speeds=_speeds(need, nodes),
+        speeds=_speeds(deployment, nodes),
     )
 
 
@@ -106,7 +107,11 @@ def propose_repacking() -> Repacking:
     return propose_moves(nodes, list_running(nodes), rounds=REPACKING_ROUNDS, random=random)
 
 
-def _need_of(deployment: Deployment) -> Need | None:
+def _gpu_model_of(assignments: Sequence[Assignment], nodes: Sequence[NodeView]) -> str:
+    return accelerator_of(nodes, assignments[0].stages[0]).model if assignments else ""
+
+
+def _need_of(deployment: Deployment, gpu_model: str) -> Need | None:
     version = deployment.version
     widths: Widths = widths_of(read_requirements(deployment.requirements), version.engine_args)
     return need_of(
@@ -115,6 +120,7 @@ def _need_of(deployment: Deployment) -> Need | None:
         pipeline_parallel=widths.pipeline_parallel,
         max_running_requests=deployment.max_running_requests,
         measured=measured_of(version),
+        gpu_model=gpu_model,
     )
 
 
@@ -122,24 +128,24 @@ def _kv_tokens_in_place(need: Need | None, assignments: Sequence[Assignment], no
     if need is None or not assignments:
         return None
     first = assignments[0]
-    total = memory_of(nodes, first.stages[0])
-    shape = first.demand.shape
-    usable = int(WHOLE_GPU_SHARE * (total or 0)) if shape.is_exclusive else shape.reserved_bytes(total)
+    accelerator = accelerator_of(nodes, first.stages[0])
+    total, shape = accelerator.memory_bytes, first.demand.shape
+    usable = int(WHOLE_GPU_SHARE * (total or 0)) if shape.is_exclusive else shape.reserved_bytes(accelerator)
     return need.kv_tokens_on(usable) if total is not None else None
 
 
-def _speeds(need: Need | None, nodes: Sequence[NodeView]) -> list[Speed]:
-    if need is None:
-        return []
+def _speeds(deployment: Deployment, nodes: Sequence[NodeView]) -> list[OnGPU]:
     present = {each.model for node in nodes for each in node.accelerators if each.kind == GPU}
-    return [_speed_on(name, need) for name in sorted(present & set(CATALOGUE))]
+    needs = {name: _need_of(deployment, name) for name in sorted(present & set(CATALOGUE))}
+    return [_on_gpu(name, need) for name, need in needs.items() if need is not None]
 
 
-def _speed_on(name: str, need: Need) -> Speed:
+def _on_gpu(name: str, need: Need) -> OnGPU:
     model = CATALOGUE[name]
     gpu = GPUSpeed(hbm_bytes_per_s=model.hbm_bytes_per_s, bf16_flops=model.bf16_flops, has_fp8=model.has_fp8)
-    return Speed(
+    return OnGPU(
         gpu_model=name,
+        need=need,
         alone=estimate_speed(need.facts, need.serving, gpu),
         busy=estimate_speed(need.facts, need.serving, gpu, batch=BUSY_BATCH),
     )

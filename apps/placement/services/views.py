@@ -1,6 +1,9 @@
 """The fleet and the replicas as the planner sees them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any
 from uuid import UUID
 
 from apps.deployments.models import Deployment, Replica, ReplicaState, Revision
@@ -8,17 +11,21 @@ from apps.deployments.policies.requirements import Requirements, read_requiremen
 from apps.deployments.selectors import measured_of
 from apps.fleet.models import Accelerator, Node, NodeState
 from apps.fleet.policies.gpus import CATALOGUE
-from apps.fleet.selectors import list_nodes
 from apps.placement.policies.board import UNKNOWN_BYTES, Board
 from apps.placement.policies.board import NodeState as BoardNode
 from apps.placement.policies.demand import Demand, Shape, Stage
 from apps.placement.policies.fleet import CPU, GPU, MIG, AcceleratorView, NodeView, Occupant, SleepingEngine
 from apps.placement.policies.repacking import Running
-from apps.placement.policies.shaping import Widths, shape_of
+from apps.placement.policies.shaping import Sizes, Widths, shape_of
 from apps.registry.policies.memory import RUNTIME_BYTES
 from apps.registry.policies.needs import need_of
 from apps.registry.selectors import registered
 
+# Of an accelerator, in the order of _FACTS: of a value, so that alike ones are one view.
+_Facts = tuple[Any, ...]
+_FACTS = (
+    "key", "kind", "model", "name", "memory_total_bytes", "foreign_bytes", "island", "numa", "problem", "profile",
+)  # fmt: skip
 HOST_KEY = "cpu"
 PRICE_LABEL = "usd-per-h"
 # Asleep, an engine keeps its CUDA context on the GPU.
@@ -31,7 +38,18 @@ def list_node_views() -> list[NodeView]:
     for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
         for node_id in dict.fromkeys([str(replica.node_id), *(each["node_id"] for each in replica.stages)]):
             placed.setdefault(UUID(node_id), []).append(replica)
-    return [_node_view(node, placed.get(node.pk, [])) for node in list_nodes()]
+    gpus = _list_accelerators()
+    nodes = Node.objects.defer("token_sha256").order_by("name")
+    return [_node_view(node, placed.get(node.pk, []), gpus.get(node.pk, [])) for node in nodes]
+
+
+def _list_accelerators() -> dict[UUID, list[_Facts]]:
+    """Only the columns that matter here: of a thousand nodes there are some thousand rows, each turn."""
+    found: dict[UUID, list[_Facts]] = {}
+    rows = Accelerator.objects.order_by("node_id", "kind", "index").values_list("node_id", *_FACTS)
+    for node_id, *facts in rows.iterator(chunk_size=2000):
+        found.setdefault(node_id, []).append(tuple(facts))
+    return found
 
 
 def has_gpus(nodes: Iterable[NodeView]) -> bool:
@@ -52,20 +70,21 @@ def demand_of(replica_id: UUID, deployment_id: UUID, wanted: Deployment | Revisi
 
 
 def list_running(nodes: Sequence[NodeView]) -> list[Running]:
-    """Replicas that serve and may be asked to go elsewhere."""
+    """Replicas that serve and may be asked to go elsewhere; not one whose GPU its node reports no longer."""
     rows = Replica.objects.filter(state=ReplicaState.READY, is_draining=False).select_related("revision__version")
     gpus = has_gpus(nodes)
+    known = {(node.node_id, each.key) for node in nodes for each in node.accelerators}
     return [
-        Running(demand=demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus), stages=stages_of(row))
-        for row in rows
-        if row.stages
+        Running(demand=demand_of(row.pk, row.deployment_id, row.revision, fleet_has_gpus=gpus), stages=stages)
+        for row in rows.prefetch_related("revision__version__measurements")
+        if (stages := stages_of(row)) and all((each.node_id, key) in known for each in stages for key in each.keys)
     ]
 
 
-def memory_of(nodes: Sequence[NodeView], stage: Stage) -> int | None:
-    """Of its first accelerator: those of a stage are alike."""
+def accelerator_of(nodes: Sequence[NodeView], stage: Stage) -> AcceleratorView:
+    """Its first: those of a stage are alike."""
     view = next(node for node in nodes if node.node_id == stage.node_id)
-    return next(each.memory_bytes for each in view.accelerators if each.key == stage.keys[0])
+    return next(each for each in view.accelerators if each.key == stage.keys[0])
 
 
 def wakeable_replicas() -> set[UUID]:
@@ -104,28 +123,35 @@ def _shape_of(wanted: Deployment | Revision, requirements: Requirements, *, flee
     version = wanted.version
     measured = measured_of(version)
 
-    def memory_bytes(widths: Widths) -> int | None:
+    def bytes_on(gpu_model: str, widths: Widths) -> int | None:
         need = need_of(
             registered(version),
             tensor_parallel=widths.tensor_parallel,
             pipeline_parallel=widths.pipeline_parallel,
             max_running_requests=wanted.max_running_requests,
             measured=measured,
+            gpu_model=gpu_model,
         )
         return need.memory.total_bytes if need else None
+
+    def sizes_of(widths: Widths) -> Sizes:
+        models = sorted({each.gpu_model for each in measured} - {""})
+        by_model = tuple((model, found) for model in models if (found := bytes_on(model, widths)))
+        return Sizes(anywhere=bytes_on("", widths), by_model=by_model)
 
     return shape_of(
         requirements,
         engine=version.engine,
         engine_args=version.engine_args,
         has_gpus=fleet_has_gpus,
-        memory_bytes=memory_bytes,
+        sizes_of=sizes_of,
     )
 
 
-def _node_view(node: Node, placed: Sequence[Replica]) -> NodeView:
+def _node_view(node: Node, placed: Sequence[Replica], gpus: Sequence[_Facts]) -> NodeView:
     engines = node.inventory.get("engines")
     cached = node.inventory.get("weights")
+    price = node.labels.get(PRICE_LABEL)
     return NodeView(
         node_id=node.pk,
         name=node.name,
@@ -134,7 +160,7 @@ def _node_view(node: Node, placed: Sequence[Replica]) -> NodeView:
         is_draining=node.is_draining,
         engines=frozenset(map(str, engines)) if isinstance(engines, list) else None,
         labels=node.labels,
-        accelerators=(*(_accelerator_view(each, node) for each in node.accelerators.all()), _host_of(node)),
+        accelerators=(*(_accelerator_view(each, price) for each in gpus), _host_of(node)),
         occupants=tuple(_occupant(replica, node) for replica in placed),
         cached=frozenset(map(str, cached)) if isinstance(cached, Mapping) else frozenset(),
         sleeping=tuple(
@@ -145,29 +171,32 @@ def _node_view(node: Node, placed: Sequence[Replica]) -> NodeView:
     )
 
 
-def _accelerator_view(row: Accelerator, node: Node) -> AcceleratorView:
+@lru_cache(maxsize=20_000)
+def _accelerator_view(facts: _Facts, price: str | None) -> AcceleratorView:
     """The CPU that a node without a GPU reports is the host, which every node has."""
-    model = CATALOGUE.get(row.model)
+    key, kind, model, name, memory_bytes, foreign_bytes, island, numa, problem, profile = facts
+    listed = CATALOGUE.get(model)
     return AcceleratorView(
-        key=row.key,
-        kind=row.kind if row.kind != CPU else "reported",
-        model=row.model or row.name,
-        memory_bytes=row.memory_total_bytes,
-        foreign_bytes=row.foreign_bytes,
-        island=row.island,
-        numa=row.numa,
-        usd_per_h=_price(node, model.usd_per_h if model else 0.0),
-        is_healthy=not row.problem,
-        profile=row.profile,
+        key=key,
+        kind=kind if kind != CPU else "reported",
+        model=model or name,
+        memory_bytes=memory_bytes,
+        foreign_bytes=foreign_bytes,
+        island=island,
+        numa=numa,
+        usd_per_h=_usd_per_h(price, listed.usd_per_h if listed else 0.0),
+        is_healthy=not problem,
+        profile=profile,
     )
 
 
-def _price(node: Node, list_usd_per_h: float) -> float:
-    """A node's label says what it really costs; one that is no number is passed over."""
+def _usd_per_h(label: str | None, list_usd_per_h: float) -> float:
+    """A node's label says what its GPUs really cost; one that is no number is passed over."""
     try:
-        return max(0.0, float(node.labels.get(PRICE_LABEL, list_usd_per_h)))
+        found = list_usd_per_h if label is None else float(label)
     except ValueError:
         return list_usd_per_h
+    return max(0.0, found) if isfinite(found) else list_usd_per_h
 
 
 def _host_of(node: Node) -> AcceleratorView:
@@ -195,4 +224,5 @@ def _occupant(replica: Replica, node: Node) -> Occupant:
         bytes_each=min(SLEEPING_BYTES, replica.reserved_bytes) if has_lain_down else replica.reserved_bytes,
         is_exclusive=replica.is_exclusive and not has_lain_down,
         is_asleep=has_lain_down,
+        avoids=tuple(UUID(each) for each in replica.revision.requirements.get("avoids", [])),
     )

@@ -55,8 +55,13 @@ class ModelFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """What an engine of a version was seen to use on each GPU; `kv_tokens` its cache held, which is part of it."""
+    """What an engine of a version was seen to use on each of `gpu_count` GPUs of a model ("" where that is unknown).
 
+    `kv_tokens` its cache held, which is part of it.
+    """
+
+    gpu_count: int
+    gpu_model: str = ""
     memory_bytes: int
     kv_tokens: int | None = None
 
@@ -161,12 +166,12 @@ def activation_bytes(model: Architecture, serving: Serving) -> int:
     return int(step + logits)
 
 
-def corrected(estimate: MemoryEstimate, measured: Measured | None, kv_bytes_per_token_on_gpu: float) -> MemoryEstimate:
+def corrected(estimate: MemoryEstimate, measured: Measured, kv_bytes_per_token_on_gpu: float) -> MemoryEstimate:
     """What was measured goes before what was reckoned, but for the cache, which an engine makes as large as it may.
 
     Less than half of the weights is no engine that has loaded them: such a measurement says nothing.
     """
-    if measured is None or measured.kv_tokens is None:
+    if measured.kv_tokens is None:
         return estimate
     fixed = measured.memory_bytes - int(measured.kv_tokens * kv_bytes_per_token_on_gpu)
     return estimate if 2 * fixed < estimate.weights_bytes else replace(estimate, measured_bytes=fixed)

@@ -1,6 +1,6 @@
 """From a version as it is registered to what it needs of a GPU."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +53,10 @@ def need_of(
     tensor_parallel: int,
     pipeline_parallel: int,
     max_running_requests: int,
-    measured: Mapping[int, Measured] | None = None,
+    measured: Sequence[Measured] = (),
+    gpu_model: str = "",
 ) -> Need | None:
-    """None when nothing is known of its shape, or when what is known makes no sense. `measured` is by GPU count."""
+    """On a GPU of that model, "" for any. None when nothing is known of its shape, or what is known makes no sense."""
     try:
         facts = facts_of(version)
     except ConfigError:
@@ -70,9 +71,16 @@ def need_of(
         kv_dtype=str(version.engine_args.get("kv_cache_dtype") or "auto"),
         max_context_tokens=version.max_context_tokens,
     )
-    found = (measured or {}).get(serving.gpu_count)
-    memory = corrected(estimate_memory(facts, serving), found, kv_bytes_per_token_on_gpu(facts.model, serving))
-    return Need(facts=facts, serving=serving, memory=memory)
+    alike = [each for each in measured if each.gpu_count == serving.gpu_count]
+    own = [each for each in alike if each.gpu_model == gpu_model]
+    return Need(facts=facts, serving=serving, memory=_memory_of(facts, serving, own or alike))
+
+
+def _memory_of(facts: ModelFacts, serving: Serving, measured: Sequence[Measured]) -> MemoryEstimate:
+    """The most that was measured: on a GPU that nobody has tried, others' figures are better than a formula's."""
+    estimate, kv_bytes = estimate_memory(facts, serving), kv_bytes_per_token_on_gpu(facts.model, serving)
+    found = [corrected(estimate, each, kv_bytes) for each in measured]
+    return max(found, key=lambda each: each.measured_bytes or 0, default=estimate)
 
 
 def _number(arguments: Mapping[str, Any], name: str) -> int | None:

@@ -30,7 +30,7 @@ class HubError(DomainError):
     """The hub is away, or says something that it should not."""
 
     code = "hub_unavailable"
-    status = 502
+    status = 424
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,13 +34,18 @@ def list_requests_of_day(begin: datetime, most: int = MAX_RECORDS) -> Iterator[R
         list_records(scope=scope)
         .filter(input_tokens__gt=0)
         .order_by("arrived_at", "record_id")
-        .values_list("arrived_at", "input_tokens", "output_tokens", "tenant_id", "service_class")
-    )
-    for arrived_at, prompt_tokens, output_tokens, tenant_id, service_class in rows[:most].iterator():
+        .values_list(
+            "arrived_at", "input_tokens", "cached_input_tokens", "output_tokens",
+            "tenant_id", "workflow_id", "end_user", "key_id", "service_class",
+        )
+    )  # fmt: skip
+    for at, prompt_tokens, cached_tokens, output_tokens, tenant_id, *groups, service_class in rows[:most].iterator():
         yield RecordedRequest(
-            at_s=(arrived_at - begin).total_seconds(),
+            at_s=(at - begin).total_seconds(),
             prompt_tokens=prompt_tokens,
+            cached_tokens=cached_tokens,
             output_tokens=output_tokens,
             tenant=str(tenant_id),
+            group=next((str(group) for group in groups if group), ""),
             rank=ranks.get(service_class, 0),
         )

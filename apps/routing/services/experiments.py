@@ -11,6 +11,7 @@ import msgspec
 from django.conf import settings
 from django.db import transaction
 
+from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
 from apps.common.tasks_by_name import enqueue_on_commit
@@ -32,6 +33,7 @@ def request_run(*, actor: Actor, experiment: Experiment, now: datetime) -> Polic
         run = PolicyRun.objects.create(
             created_at=now, created_by=actor.name, experiment=msgspec.to_builtins(experiment), touched_at=now
         )
+        record_change(actor=actor, action="policy_run.requested", subject=run, now=now, after=run.experiment)
         old = PolicyRun.objects.values_list("pk", flat=True)[KEPT_RUNS:]
         PolicyRun.objects.filter(pk__in=list(old)).delete()
         enqueue_on_commit("routing.run_experiments")

@@ -38,16 +38,17 @@ def publish_snapshot(*, holder: str, now: datetime) -> int | None:
     with lead("routing", holder=holder) as fence:
         if fence is None:
             return None
-        move_finished_targets(list_pools(), now=now)
-        generation = _publish_if_changed(now)
+        pools = list_pools()
+        move_finished_targets(pools, now=now)
+        generation = _publish_if_changed(pools, now)
         note_what_gateways_know(now=now)
         return generation
 
 
-def _publish_if_changed(now: datetime) -> int | None:
+def _publish_if_changed(pools: Sequence[Pool], now: datetime) -> int | None:
     newest = SnapshotGeneration.objects.defer("envelope").first()
     generation = newest.generation + 1 if newest else 1
-    snapshot = compile_snapshot(generation=generation, now=now)
+    snapshot = compile_snapshot(generation=generation, pools=pools, now=now)
     content = content_sha256(snapshot)
     if newest is not None and newest.content_sha256 == content:
         return None
@@ -63,12 +64,11 @@ def snapshot_key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(settings.SNAPSHOT_SEED)
 
 
-def compile_snapshot(*, generation: int, now: datetime) -> contract.Snapshot:
+def compile_snapshot(*, generation: int, pools: Sequence[Pool], now: datetime) -> contract.Snapshot:
     """Deterministic: the same rows give the same bytes, whatever the order they were written in."""
     policies = list(list_policies().order_by("tenant_id"))
     known = {policy.tenant_id for policy in policies}
     discounts = get_discounts_in_force(now=now)
-    pools = list_pools()
     routes = [_route_of(route, pools) for route in list_routes().order_by("public_name")]
     keeping = list_keeping_tenants()
     return contract.Snapshot(

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.usage.models import AcceleratorPrice, Budget, BudgetAlert, Ownership
@@ -124,12 +125,17 @@ class BudgetSerializer(serializers.ModelSerializer[Budget]):
         ]  # fmt: skip
 
 
+@extend_schema_field({"type": "string", "pattern": r"^(?!0+(\.0+)?$)\d{1,18}(\.\d{1,2})?$"})
+class AmountField(serializers.DecimalField):
+    """More than nothing."""
+
+
 class NewBudgetSerializer(serializers.Serializer[Any]):
     """Without a tenant it is of everybody together. Thresholds are in per cent of the amount."""
 
     name = serializers.CharField(max_length=100)
     tenant_id = serializers.UUIDField(required=False, allow_null=True, default=None)
-    amount_usd = serializers.DecimalField(max_digits=20, decimal_places=2, min_value=Decimal("0.01"))
+    amount_usd = AmountField(max_digits=20, decimal_places=2, min_value=Decimal("0.01"))
     public_model = serializers.CharField(max_length=200, required=False, allow_blank=True, default="")
     zone = serializers.CharField(max_length=64, required=False, default="UTC")
     thresholds_percent = serializers.ListField(child=serializers.IntegerField(), required=False, max_length=50)

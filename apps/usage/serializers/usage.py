@@ -34,6 +34,19 @@ class ZoneField(serializers.Field[ZoneInfo, str, str, Any]):
         return str(value)
 
 
+_DAY = r"2\d{3}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
+
+
+@extend_schema_field({"type": "string", "pattern": rf"^{_DAY}(T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ)?$"})
+class MomentField(serializers.CharField):
+    """A day or a time, as ISO 8601 writes them."""
+
+
+@extend_schema_field({"type": "string", "pattern": f"^({'|'.join(GROUPS)})(,({'|'.join(GROUPS)}))*$"})
+class GroupsField(serializers.CharField):
+    """Several, with commas."""
+
+
 class UsageQuerySerializer(serializers.Serializer[Any]):
     """`start` and `end` without an offset are in `zone`; the default is the last 30 days with today."""
 
@@ -46,8 +59,8 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
     workflow = serializers.CharField(required=False, default="", max_length=128)
     outcome = serializers.CharField(required=False, default="", max_length=20)
     zone = ZoneField(required=False, default=ZoneInfo("UTC"))
-    start = serializers.CharField(required=False, max_length=40)
-    end = serializers.CharField(required=False, max_length=40)
+    start = MomentField(required=False, max_length=40)
+    end = MomentField(required=False, max_length=40)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         for name in ("start", "end"):
@@ -57,7 +70,7 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
 
 
 class ReportQuerySerializer(UsageQuerySerializer):
-    group_by = serializers.CharField(required=False, default="day,model", max_length=100)
+    group_by = GroupsField(required=False, default="day,model", max_length=100)
 
     def validate_group_by(self, value: str) -> list[str]:
         groups = [part.strip() for part in value.split(",") if part.strip()]

@@ -59,11 +59,29 @@ async def test_the_agent_brings_up_the_gateway_and_again_when_it_dies(node, plac
         assert b"TOKENYARD_AGENT_TOKEN" not in environment_of(held.pid)
 
 
+async def test_an_agent_of_newer_code_hands_over_to_a_gateway_of_the_same_without_a_refused_connection(node, place):
+    port = int(place["TOKENYARD_GATEWAY_PORT"])
+    async with control_plane() as plane:
+        plane.snapshot = snapshot(3)
+        with agent(node, plane, **place):
+            await eventually(lambda: serves(plane), timeout_s=60)
+        old, boot_id = identity_in(node), plane.latest.gateway.boot_id
+        (node / PID_FILE).write_bytes(msgspec.json.encode(msgspec.to_builtins(old) | {"release": "older"}))
+        plane.telemetry.clear()
+        with agent(node, plane, **place):
+            statuses = set()
+            while not (serves(plane) and plane.latest.gateway.boot_id != boot_id):
+                statuses.add((await call(port, "GET", "/v1/models")).status)
+            await eventually(lambda: not is_running(old), timeout_s=60)
+            statuses.add((await call(port, "GET", "/v1/models")).status)
+        assert statuses == {401}
+
+
 def test_one_that_reports_nothing_for_long_is_ended_and_one_that_cannot_start_is_tried_ever_later(
     tmp_path, monkeypatch
 ):
     place = GatewayPlace(host="127.0.0.1", port=free_port(), admin_port=free_port())
-    keeper = GatewayKeeper(tmp_path, "n", place, dict(os.environ), has_reported=lambda: False)
+    keeper = GatewayKeeper(tmp_path, "n", place, dict(os.environ), has_reported=lambda: False, release="r1")
     keeper._command = ["sleep", "60"]
     keeper.turn(0.0)
     first = identity_in(tmp_path)

@@ -50,7 +50,7 @@ def test_a_service_account_joins_no_second_tenant_which_the_firsts_admin_could_t
 
 def test_keys_of_who_is_disabled_reach_no_gateway_until_the_person_may_again(yard):
     def keys():
-        return [grant.key_id for grant in compile_snapshot(generation=1, now=NOW).keys]
+        return [grant.key_id for grant in compile_snapshot(generation=1, pools=[], now=NOW).keys]
 
     assert str(yard.key.pk) in keys()
     change_access(actor=SYSTEM, user=yard.people.owner, now=NOW, is_active=False)

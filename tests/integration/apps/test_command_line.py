@@ -8,6 +8,7 @@ from django.db import connection
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment
+from apps.deployments.services.deployments import Change, change_deployment
 from apps.fleet.models import Node
 from apps.tenants.services import create_service_token
 from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
@@ -103,6 +104,23 @@ def test_a_deployment_is_scaled_and_a_node_cordoned_drained_and_labelled(run):
     assert (node.is_cordoned, node.is_draining, node.labels) == (True, True, {"zone": "a"})
     assert run("delete", "node/n1", "--yes").exit_code == 0
     assert not Node.objects.exists()
+
+
+def test_a_rollout_is_looked_at_paused_and_taken_back(run, people):
+    deployment = make_deployment(make_version("v1"))
+    change_deployment(actor=SYSTEM, deployment=deployment, change=Change(version=make_version("v2")), now=NOW)
+    assert run("rollout", "pause", "deployment/demo-chat-v1").output == (
+        "deployments/demo-chat-v1: the rollout is paused\n"
+    )
+    assert Deployment.objects.get().is_rollout_paused
+    shown = run("rollout", "status", "deployment/demo-chat-v1").output
+    assert "newest revision 0 of 1 ready" in shown
+    assert ["2", "demo-chat:v2"] in [line.split()[:2] for line in shown.splitlines()]
+    assert "goes on" in run("rollout", "resume", "deployment/demo-chat-v1").output
+    assert "goes back to revision 1" in run("rollout", "undo", "deployment", "demo-chat-v1", "--to", "1").output
+    assert str(Deployment.objects.get().version) == "demo-chat:v1"
+    assert run("rollout", "undo", "deployment/demo-chat-v1", "--to", "9").exit_code == 3
+    assert run("rollout", "pause", "nodes/n1").exit_code == 7
 
 
 def test_everything_about_one_thing_is_in_one_place(run):

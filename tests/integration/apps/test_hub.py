@@ -97,8 +97,8 @@ def test_a_version_is_made_of_what_was_read_and_what_was_given_wins(operator, hu
     [
         ({"source": "acme/nothing"}, 404, "not_found"),
         ({"source": "acme/gated"}, 400, "invalid_input"),
-        ({"source": "acme/broken"}, 502, "hub_unavailable"),
-        ({"source": "acme/odd"}, 502, "hub_unavailable"),
+        ({"source": "acme/broken"}, 424, "hub_unavailable"),
+        ({"source": "acme/odd"}, 424, "hub_unavailable"),
         ({"source": "/etc/passwd"}, 400, "invalid_input"),
         ({"source": "acme/llama", "revision": "../../x"}, 400, "invalid_input"),
         ({}, 400, "invalid_input"),
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_says_why(operator, hub, query, status, code):
 def test_a_hub_that_is_away_is_named_and_says_what_to_do(operator, settings):
     settings.HUB_URL = "http://127.0.0.1:1"
     answer = facts(operator, source="acme/llama")
-    assert (answer.status_code, answer.json()["code"]) == (502, "hub_unavailable")
+    assert (answer.status_code, answer.json()["code"]) == (424, "hub_unavailable")
     assert "give config and weight_bytes yourself" in answer.json()["detail"]
 
 

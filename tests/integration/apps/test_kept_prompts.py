@@ -56,12 +56,12 @@ def kept(yard):
 def test_nothing_is_kept_until_a_tenant_asks(yard):
     store_prompts(prompts=[sealed(yard)], now=NOW)
     assert KeptPrompt.objects.count() == 0
-    snapshot = compile_snapshot(generation=1, now=NOW)
+    snapshot = compile_snapshot(generation=1, pools=[], now=NOW)
     assert (snapshot.prompt_key, [each.name for each in snapshot.tenants if each.keeps_prompts]) == ("", [])
 
 
 def test_gateways_are_told_of_the_tenant_that_asked_and_of_no_other(yard, kept):
-    snapshot = compile_snapshot(generation=1, now=NOW)
+    snapshot = compile_snapshot(generation=1, pools=[], now=NOW)
     assert snapshot.prompt_key == prompt_key_text()
     assert [each.tenant_id for each in snapshot.tenants if each.keeps_prompts] == [str(yard.people.tenant.pk)]
 

@@ -274,7 +274,7 @@ def test_gateways_are_told_what_the_book_says(version, people):
     set_discount(actor=SYSTEM, tenant=people.tenant, model=None, discount_bp=500, effective_from=NOW - DAY, now=NOW)
     told = {"tenant": people.tenant, "effective_from": NOW - DAY, "now": NOW}
     set_discount(actor=SYSTEM, model=version.model, discount_bp=700, **told)
-    snapshot = compile_snapshot(generation=1, now=NOW)
+    snapshot = compile_snapshot(generation=1, pools=[], now=NOW)
     (compiled,) = snapshot.versions
     discounts = {tenant.name: tenant.discounts_bp for tenant in snapshot.tenants}
     assert (compiled.price.input_pico_usd, compiled.price.request_pico_usd) == (10, 3)

@@ -8,6 +8,7 @@ import pytest
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent
+from apps.deployments.selectors import list_pools
 from apps.deployments.services.deployments import set_autoscaled_count
 from apps.deployments.services.replicas import record_replica_reports
 from apps.fleet.models import Node
@@ -17,7 +18,7 @@ from apps.routing.models import Route, RouteTarget, SnapshotGeneration
 from apps.routing.services.gateways import record_gateway
 from apps.routing.services.routes import create_route
 from apps.routing.services.snapshots import publish_snapshot, snapshot_key
-from tests.factories.domain import NOW, make_deployment, make_node, make_version
+from tests.factories.domain import NOW, make_deployment, make_node, make_replica, make_version
 from workers.contracts.desired import DesiredState
 from workers.contracts.signing import open_signed, public_key_text
 from workers.contracts.telemetry import GatewayReport, ReplicaReport
@@ -40,6 +41,15 @@ def served():
     turn()
     report_all("ready")
     return deployment
+
+
+def test_pools_are_read_in_one_statement_as_replicas_may_appear_meanwhile(served, django_assert_num_queries):
+    idle = make_deployment(make_version("v2"), replica_count=0)
+    asleep = make_deployment(make_version("v3"))
+    make_replica(asleep, is_asleep=True, state="sleeping")
+    with django_assert_num_queries(1):
+        pools = {pool.deployment_id: list(pool.ready.values()) for pool in list_pools()}
+    assert pools == {served.pk: [1], idle.pk: [0], asleep.pk: [0]}
 
 
 def turn(now=NOW):

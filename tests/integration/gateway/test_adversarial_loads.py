@@ -105,11 +105,14 @@ async def test_one_prefix_that_all_share_makes_no_hot_spot(tmp_path):
 
 
 async def test_a_burst_after_a_pause_is_spread_evenly(tmp_path):
+    def longer_than_the_burst(number):
+        return chat_body(f"question {number}", max_tokens=600, ignore_eos=True)
+
     async with yard(tmp_path, 4, time_scale=0.5, has_limits=False) as (load, engines):
         await load.all_at_once("before", 8, short)
         await asyncio.sleep(3.0)
         before = await served_by(engines)
-        await load.all_at_once("burst", 160, short)
+        await load.all_at_once("burst", 160, longer_than_the_burst)
         taken = [after - earlier for earlier, after in zip(before, await served_by(engines), strict=True)]
     assert load.statuses == {200: 168}
     assert max(taken) - min(taken) <= 2

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from tests.support.gateways import running_gateway, snapshot_for
+from tests.support.gateways import chat_body, running_gateway, snapshot_for
 from workers.gateway import errors
 
 pytestmark = pytest.mark.integration
 
+CHAT = "/v1/chat/completions"
 OUTCOMES = "/v1/outcomes"
 
 
@@ -31,9 +32,10 @@ async def test_a_report_is_in_the_spool_with_the_keys_tenant_before_it_is_answer
 
 
 async def test_reports_have_their_numbers_among_the_records(gateway):
-    await gateway.chat()
+    hurried = {"x-request-deadline-ms": "50"}
+    await gateway.call("POST", CHAT, chat_body("hello"), headers=hurried)
     await gateway.call("POST", OUTCOMES, {"workflow_id": "w", "success": False})
-    await gateway.chat()
+    await gateway.call("POST", CHAT, chat_body("hello again"), headers=hurried)
     assert [record.sequence for record in gateway.records()] == [1, 2, 3]
 
 

@@ -27,14 +27,14 @@ waiting = click.option("--wait", "wait_s", type=click.FloatRange(min=0), metavar
 @pass_session
 def scale(session: Session, what: tuple[str, ...], count: int, current: int | None, **options: Any) -> None:
     """Sets how many replicas a deployment has: `scale deployment/chat --replicas 3`."""
-    kind, row = _find(session.client, what, {"deployments"})
+    kind, row = find_one(session.client, what, {"deployments"})
     path = f"{kind.path}{row['id']}/"
     row, tag = session.client.tagged(path)
     if current is not None and row["replica_count"] != current:
         raise CLIError(f"it has {row['replica_count']} replicas, not {current}", INVALID)
-    _write(session.client, "PATCH", path, {"replica_count": count}, is_dry=options["dry_run"], tag=tag)
-    _say(options, f"{row['name']}: {row['replica_count']} → {count} replicas")
-    _wait(options, lambda: session.client.get(path)["ready_count"] == count, f"{count} replicas are ready")
+    write(session.client, "PATCH", path, {"replica_count": count}, is_dry=options["dry_run"], tag=tag)
+    say(options, f"{row['name']}: {row['replica_count']} → {count} replicas")
+    wait_until(options, lambda: session.client.get(path)["ready_count"] == count, f"{count} replicas are ready")
 
 
 @click.command()
@@ -45,15 +45,15 @@ def scale(session: Session, what: tuple[str, ...], count: int, current: int | No
 @pass_session
 def drain(session: Session, what: tuple[str, ...], undo: bool, **options: Any) -> None:
     """A node's or a replica's requests end before it does: `drain node/n1`, `drain replica 01a2…`."""
-    kind, row = _find(session.client, what, {"nodes", "replicas"})
+    kind, row = find_one(session.client, what, {"nodes", "replicas"})
     if kind.name == "nodes":
-        _write(session.client, "PATCH", f"nodes/{row['id']}/", {"is_draining": not undo}, is_dry=options["dry_run"])
+        write(session.client, "PATCH", f"nodes/{row['id']}/", {"is_draining": not undo}, is_dry=options["dry_run"])
     else:
         path = f"replicas/{row['id']}/drain/"
-        _write(session.client, "DELETE" if undo else "POST", path, is_dry=options["dry_run"])
-    _say(options, f"{kind.name}/{row.get('name', row['id'])} {'drains no more' if undo else 'drains'}")
+        write(session.client, "DELETE" if undo else "POST", path, is_dry=options["dry_run"])
+    say(options, f"{kind.name}/{row.get('name', row['id'])} {'drains no more' if undo else 'drains'}")
     if not undo:
-        _wait(options, lambda: _is_empty(session.client, kind, row), "it is empty")
+        wait_until(options, lambda: _is_empty(session.client, kind, row), "it is empty")
 
 
 @click.command()
@@ -92,8 +92,8 @@ def label(session: Session, node: str, changes: tuple[str, ...], **options: Any)
             labels.pop(change[:-1], None)
         else:
             raise CLIError(f"write NAME=VALUE, or NAME- to take it off; not {change!r}", INVALID)
-    _write(session.client, "PATCH", f"nodes/{row['id']}/", {"labels": labels}, is_dry=options["dry_run"], tag=tag)
-    _say(options, f"nodes/{row['name']}: {', '.join(f'{name}={value}' for name, value in sorted(labels.items()))}")
+    write(session.client, "PATCH", f"nodes/{row['id']}/", {"labels": labels}, is_dry=options["dry_run"], tag=tag)
+    say(options, f"nodes/{row['name']}: {', '.join(f'{name}={value}' for name, value in sorted(labels.items()))}")
 
 
 @click.command()
@@ -102,9 +102,9 @@ def label(session: Session, node: str, changes: tuple[str, ...], **options: Any)
 @pass_session
 def restart(session: Session, what: tuple[str, ...], **options: Any) -> None:
     """A fresh process for a replica."""
-    _, row = _find(session.client, what, {"replicas"})
-    _write(session.client, "POST", f"replicas/{row['id']}/restart/", is_dry=options["dry_run"])
-    _say(options, f"replicas/{row['id']} is restarted")
+    _, row = find_one(session.client, what, {"replicas"})
+    write(session.client, "POST", f"replicas/{row['id']}/restart/", is_dry=options["dry_run"])
+    say(options, f"replicas/{row['id']} is restarted")
 
 
 @click.command()
@@ -118,26 +118,26 @@ def delete(session: Session, what: tuple[str, ...], yes: bool, **options: Any) -
     row = find_row(session.client, kind, name)
     if not yes and not options["dry_run"]:
         click.confirm(f"Remove {kind.name}/{name} for good?", abort=True)
-    _write(session.client, "DELETE", f"{kind.path}{row['id']}/", is_dry=options["dry_run"])
-    _say(options, f"{kind.name}/{name} is gone")
+    write(session.client, "DELETE", f"{kind.path}{row['id']}/", is_dry=options["dry_run"])
+    say(options, f"{kind.name}/{name} is gone")
 
 
 def _set_node(
     client: Client, words: tuple[str, ...], change: dict[str, bool], said: str, options: dict[str, Any]
 ) -> None:
-    _, row = _find(client, words, {"nodes"})
-    _write(client, "PATCH", f"nodes/{row['id']}/", change, is_dry=options["dry_run"])
-    _say(options, f"nodes/{row['name']} {said}")
+    _, row = find_one(client, words, {"nodes"})
+    write(client, "PATCH", f"nodes/{row['id']}/", change, is_dry=options["dry_run"])
+    say(options, f"nodes/{row['name']} {said}")
 
 
-def _find(client: Client, words: tuple[str, ...], kinds: set[str]) -> tuple[Kind, dict[str, Any]]:
+def find_one(client: Client, words: tuple[str, ...], kinds: set[str]) -> tuple[Kind, dict[str, Any]]:
     kind, name = one_of(words)
     if kind.name not in kinds:
         raise CLIError(f"this is for {' and '.join(sorted(kinds))}, not for {kind.name}", INVALID)
     return kind, find_row(client, kind, name)
 
 
-def _write(client: Client, method: str, path: str, body: Any = None, *, is_dry: bool, tag: str = "") -> None:
+def write(client: Client, method: str, path: str, body: Any = None, *, is_dry: bool, tag: str = "") -> None:
     headers = {"If-Match": tag} if tag else {}
     answer = client.write(method, path, body, headers=headers, **({"dry_run": "1"} if is_dry else {}))
     if is_dry:
@@ -145,11 +145,11 @@ def _write(client: Client, method: str, path: str, body: Any = None, *, is_dry: 
             click.echo(f"  {each['field'] or 'all of it'}: {each['from']} → {each['to']}")
 
 
-def _say(options: dict[str, Any], text: str) -> None:
+def say(options: dict[str, Any], text: str) -> None:
     click.echo(f"{text}{' (dry run: nothing was changed)' if options['dry_run'] else ''}")
 
 
-def _wait(options: dict[str, Any], is_so: Any, goal: str) -> None:
+def wait_until(options: dict[str, Any], is_so: Any, goal: str) -> None:
     if options["wait_s"] is None or options["dry_run"]:
         return
     deadline = time.monotonic() + options["wait_s"]

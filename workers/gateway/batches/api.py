@@ -51,7 +51,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def tenant_id(self) -> str:
-        return self.grant.tenant.tenant_id
+        return self.grant.tenant_id
 
 
 Answer = dict[str, Any] | StoredFile
@@ -146,7 +146,7 @@ class BatchAPI:
             self._arrivals / f".{self._randomness.getrandbits(96):024x}",
             client.transport,
             self._room,
-            tenant_id=grant.tenant.tenant_id,
+            tenant_id=grant.tenant_id,
             content_type=request.header(b"content-type"),
             max_bytes=self._limits.max_file_bytes,
         )
@@ -223,7 +223,7 @@ class BatchAPI:
         batch = Batch(
             batch_id=self._new_id("batch_"),
             tenant_id=asked.tenant_id,
-            key_id=asked.grant.key.key_id,
+            key_id=asked.grant.key_id,
             endpoint=wanted.endpoint,
             input_file_id=file.file_id,
             created_at=now,

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
+from workers.contracts.endpoints import Endpoint
 from workers.gateway.batches.api import BatchAPI, Limits
 from workers.gateway.batches.errands import Errands
 from workers.gateway.batches.forwarding import Neighbours
@@ -16,6 +17,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.heads import RequestHead
 from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest, RefusedRequestError
 from workers.gateway.server import ClientConnection
+from workers.gateway.sisters.company import Company
 from workers.gateway.spool import Spool
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
@@ -25,7 +27,10 @@ FILES = b"/v1/files"
 
 
 class Batches:
-    """Kept in `directory`. `connections` are those that the gateway waits for when it stops."""
+    """Kept in `directory`. `connections` are those that the gateway waits for when it stops.
+
+    `list_endpoints` gives those of all processes of the gateway.
+    """
 
     def __init__(
         self,
@@ -40,14 +45,16 @@ class Batches:
         unix_time: Callable[[], float],
         randomness: random.Random,
         limits: Limits,
+        company: Company,
+        list_endpoints: Callable[[], list[Endpoint]],
     ) -> None:
         self._store = StoreThread(directory)
         self._surface = surface
         self._monotonic = monotonic
         self._runner = Runner(
             self._store,
-            Errands(surface, turn, connections, unix_time),
-            look_at_engines=lambda: look_at_engines(surface),
+            company.asker(Errands(surface, turn, connections, unix_time)),
+            look_at_engines=lambda: look_at_engines(surface, list_endpoints(), company.others_waiting),
             write_record=surface.meter.write_kept,
             is_recording=lambda: spool.is_accepting,
             monotonic=monotonic,
@@ -104,10 +111,7 @@ def gateway_urls(surface: Surface) -> dict[str, str]:
     return {one.node_id: one.url for one in directory.snapshot.gateways} if directory is not None else {}
 
 
-def look_at_engines(surface: Surface) -> Engines:
-    """Whoever waits in a class before the last is somebody else."""
-    driver, directory = surface.driver, surface.directory
-    slots = sum(endpoint.max_running_requests for endpoint in driver.endpoints if not endpoint.is_draining)
-    last = directory.lowest_rank if directory is not None else 0
-    queued = driver.scheduler.queued_by_rank()
-    return Engines(slots, sum(count for rank, count in queued.items() if rank < last))
+def look_at_engines(surface: Surface, endpoints: list[Endpoint], waiting_elsewhere: int) -> Engines:
+    """Whoever waits in a class before the last is somebody else, and so is who does in other processes."""
+    slots = sum(one.max_running_requests for one in endpoints if one.is_warm and not one.is_draining)
+    return Engines(slots, surface.queued_before_last() + waiting_elsewhere)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +33,23 @@ class Reply(Struct, frozen=True):
 
     answer: LoopbackAnswer | None
     record: UsageRecord | None
+
+
+class Calling(Protocol):
+    """An item that has been asked for, wherever."""
+
+    async def reply(self) -> Reply: ...
+    def withdraw(self) -> None: ...
+
+
+class Asker(Protocol):
+    """Whoever asks for items; `Errands` does it in this process."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    def may_use(self, grant: Grant, model: str) -> bool: ...
+    def grant_of(self, batch: Batch) -> Grant | None: ...
+    def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling: ...
 
 
 def ids_of(batch: Batch, number: int) -> ItemIds:
@@ -105,4 +123,4 @@ def _in_last_class(grant: Grant, directory: Directory) -> Grant:
     """Without promises of speed, and wherever the key was shown when the batch was made."""
     rank = directory.lowest_rank
     tenant = msgspec.structs.replace(grant.tenant, service_class=directory.class_names[rank])
-    return msgspec.structs.replace(grant, rank=rank, tenant=tenant, networks=None, ttft_slo_s=None, tpot_slo_s=None)
+    return Grant(key=grant.key, tenant=tenant, rank=rank, models=grant.models, paths=grant.paths)

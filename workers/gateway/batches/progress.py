@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from workers.contracts.usage import UsageRecord
-from workers.gateway.batches.errands import Call, Reply
+from workers.gateway.batches.errands import Calling, Reply
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item, Status
 
@@ -34,7 +34,7 @@ class Progress(Struct, eq=False):
     batch: Batch
     ready: deque[Item] = field(default_factory=deque)
     last_loaded: int = -1
-    calls: dict[int, Call] = field(default_factory=dict)
+    calls: dict[int, Calling] = field(default_factory=dict)
     paused_until: float = 0.0
     tries: Counter[int] = field(default_factory=Counter)
     wasted_tokens: Counter[int] = field(default_factory=Counter)

@@ -20,7 +20,7 @@ import msgspec
 
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches import stages
-from workers.gateway.batches.errands import Errands, Reply, ids_of
+from workers.gateway.batches.errands import Asker, Reply, ids_of
 from workers.gateway.batches.lines import answer_line
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.pace import items_to_start
@@ -52,7 +52,7 @@ class Runner:
     def __init__(
         self,
         store: StoreThread,
-        errands: Errands,
+        errands: Asker,
         *,
         look_at_engines: Callable[[], Engines],
         write_record: Callable[[UsageRecord], None],

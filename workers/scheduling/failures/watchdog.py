@@ -31,7 +31,7 @@ class Watchdog:
     def reported(self, report: EngineReport) -> None:
         """Newer than the one before. A counter that fell belongs to an engine that was restarted: a change, too."""
         counters = (report.steps_total, report.tokens_total)
-        if counters == (None, None):
+        if counters[0] is None and counters[1] is None:
             return
         if counters != self._counters:
             if self._counters != (None, None):

@@ -1,6 +1,6 @@
 """Tickets of several service classes: the most urgent first, as long as every class gets its share."""
 
-from workers.scheduling.ordering.fair_queue import FairQueue
+from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, FairQueue
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS
@@ -12,6 +12,8 @@ class ClassQueue:
     Of the classes that wait, those no more than `lead_s` ahead of the least served one compete by latest start: a
     flooded class delays no other beyond that, an idle share is lent, and no class starves. Without `is_fair` all
     tickets count as one tenant's of one class.
+
+    A tenant's weight is the last that was told, for all that waits of it.
     """
 
     def __init__(self, lead_s: float, *, is_fair: bool) -> None:
@@ -19,13 +21,28 @@ class ClassQueue:
         self._is_fair = is_fair
         self._queues: dict[int, FairQueue] = {}
         self._clocks: dict[int, float] = {}
+        self._weights: dict[str, float] = {}
         self._floor = 0.0
+        self._moves = 0
+
+    @property
+    def changes(self) -> int:
+        """Changes whenever a clock or a floor does: then it may be another's turn."""
+        changes = self._moves
+        for queue in self._queues.values():
+            changes += queue.changes
+        return changes
+
+    def set_weight(self, tenant_id: str, weight: float) -> None:
+        self._weights[tenant_id] = weight
+        if len(self._weights) > MAX_CLOCKS:
+            del self._weights[next(iter(self._weights))]
 
     def push(self, ticket: Ticket) -> None:
         rank, tenant_id = self._place_of(ticket)
         queue = self._queue_of(rank)
         if queue.first() is None:
-            self._clocks[rank] = max(self._clocks.get(rank, 0.0), self._floor)
+            self._set_clock(rank, max(self._clocks.get(rank, 0.0), self._floor))
         queue.push(tenant_id, ticket)
 
     def pop(self) -> Ticket | None:
@@ -33,23 +50,37 @@ class ClassQueue:
         heads = [(rank, head) for rank, queue in self._queues.items() if (head := queue.first()) is not None]
         if not heads:
             return None
-        self._floor = min(self._clocks[rank] for rank, _ in heads)
+        self._set_floor(min(self._clocks[rank] for rank, _ in heads))
         best = min((head, rank) for rank, head in heads if self._clocks[rank] <= self._floor + self._lead_s)
         return self._queues[best[1]].pop()
 
     def served(self, ticket: Ticket) -> None:
         """Charges class and tenant for a ticket that was sent."""
         rank, tenant_id = self._place_of(ticket)
-        self._clocks[rank] = self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
-        self._queue_of(rank).served(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+        self._set_clock(rank, self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank))
+        self._queue_of(rank).served(tenant_id, ticket.cost_s / self._weight_of(ticket))
 
     def served_at_once(self, ticket: Ticket) -> None:
         """The same as `push`, `pop` and `served` of a ticket while nobody waits."""
         rank, tenant_id = self._place_of(ticket)
         clock = max(self._clocks.get(rank, 0.0), self._floor)
-        self._floor = clock
+        self._set_floor(clock)
         self._clocks[rank] = clock + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank)
-        self._queue_of(rank).served_at_once(tenant_id, ticket.cost_s / ticket.request.tenant_weight)
+        self._queue_of(rank).served_at_once(tenant_id, ticket.cost_s / self._weight_of(ticket))
+
+    def _weight_of(self, ticket: Ticket) -> float:
+        request = ticket.request
+        return self._weights.get(request.tenant_id, request.tenant_weight)
+
+    def _set_clock(self, rank: int, clock: float) -> None:
+        if self._clocks.get(rank) != clock:
+            self._clocks[rank] = clock
+            self._moves += 1
+
+    def _set_floor(self, floor: float) -> None:
+        if self._floor != floor:
+            self._floor = floor
+            self._moves += 1
 
     def _queue_of(self, rank: int) -> FairQueue:
         queue = self._queues.get(rank)

@@ -20,6 +20,7 @@ class FairQueue:
         self._clocks: dict[str, float] = {}
         self._by_clock: list[tuple[float, str]] = []
         self._floor = 0.0
+        self.changes = 0
 
     def push(self, tenant_id: str, ticket: Ticket) -> None:
         heap = self._tenants.get(tenant_id)
@@ -35,7 +36,9 @@ class FairQueue:
             clock, tenant_id = self._by_clock[0]
             head = self._head_of(tenant_id, clock)
             if head is not None:
-                self._floor = max(self._floor, clock)
+                if clock > self._floor:
+                    self._floor = clock
+                    self.changes += 1
                 return head
             heapq.heappop(self._by_clock)
         return None
@@ -59,6 +62,7 @@ class FairQueue:
             self._forget_clocks()
 
     def _set_clock(self, tenant_id: str, clock: float) -> None:
+        self.changes += self._clocks.get(tenant_id) != clock
         self._clocks[tenant_id] = clock
         if tenant_id in self._tenants:
             heapq.heappush(self._by_clock, (clock, tenant_id))

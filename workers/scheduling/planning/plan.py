@@ -30,6 +30,7 @@ class Plan:
         self._parked = TicketHeap(State.PARKED)
         self._expiring = TicketHeap(State.KEPT)
         self._late = TicketHeap(State.LATE)
+        self.changes = 0
 
     @property
     def is_overloaded(self) -> bool:
@@ -43,8 +44,8 @@ class Plan:
     def note(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Counts a newcomer in what is asked for."""
         self.prices.arrived(
-            ticket.request.tenant_id, fair_weight, density=ticket.density, cost_s=ticket.cost_s, now=now,
-            kv_s=ticket.kv_s,
+            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
+            kv_s=ticket.kv_s, now=now,
         )  # fmt: skip
         self._update_price(now)
 
@@ -53,6 +54,10 @@ class Plan:
         if not ticket.has_limit:
             return True
         return ticket.start_by >= now and ticket.density >= self.prices.price_of(ticket.request.tenant_id)
+
+    def holds_alone(self, ticket: Ticket, backlog: Backlog, now: float) -> bool:
+        """Whether `relieve` is sure to leave it, if nobody else waits."""
+        return not self.slots.is_overloaded_with(ticket, now, backlog, self._tuning.relief_s)
 
     def arrive(self, ticket: Ticket, now: float) -> None:
         """Leaves the ticket kept, parked or late; it was noted."""
@@ -64,6 +69,7 @@ class Plan:
             self._park(ticket)
 
     def keep(self, ticket: Ticket) -> None:
+        self.changes += 1
         ticket.state = State.KEPT
         if ticket.has_limit:
             self.slots.add(ticket)
@@ -71,6 +77,7 @@ class Plan:
 
     def leave(self, ticket: Ticket, state: State) -> None:
         """The ticket is sent, or gone."""
+        self.changes += 1
         if ticket.state is State.KEPT and ticket.has_limit:
             self.slots.remove(ticket)
         ticket.state = state
@@ -91,6 +98,7 @@ class Plan:
     def _update_price(self, now: float) -> None:
         if now - self._price_at >= PRICE_EVERY_S:
             self._price_at = now
+            self.changes += 1
             self.prices.update(self.slots.capacity, now)
 
     # time
@@ -147,6 +155,11 @@ class Plan:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""
         ticket = None if self.is_overloaded else self._late.first()
         return ticket if ticket is not None and ticket.give_up_at + OVERDUE_S <= now else None
+
+    def next_overdue_at(self) -> float:
+        """When there is one at the earliest."""
+        ticket = self._late.first()
+        return inf if ticket is None else ticket.give_up_at + OVERDUE_S
 
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""

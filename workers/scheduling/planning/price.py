@@ -11,64 +11,79 @@ LASTING_RATE = 0.01
 
 
 class Demand:
-    """The cost of what arrived in the last WINDOW_S; by density on a logarithmic scale once a price was asked for."""
+    """What arrived in the last WINDOW_S takes of the steps and of the KV cache, in seconds of all of either.
 
-    __slots__ = ("_by_bucket", "_recent", "kv_s", "offered_s")
+    By density on a logarithmic scale once a price was asked for.
+    """
+
+    __slots__ = ("_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, float, float, float]] = deque()
-        self._by_bucket: dict[int, float] | None = None
-        self.offered_s = 0.0
+        self._steps_by_bucket: dict[int, float] | None = None
+        self._kv_by_bucket: dict[int, float] = {}
+        self.steps_s = 0.0
         self.kv_s = 0.0
 
-    def arrived(self, density: float, cost_s: float, now: float, kv_s: float = 0.0) -> None:
-        """`kv_s` of the cost is for the KV cache."""
-        self._recent.append((now, density, cost_s, kv_s))
-        self.offered_s += cost_s
-        self.kv_s += kv_s
-        if self._by_bucket is not None:
-            _add(self._by_bucket, density, cost_s)
+    def arrived(self, density: float, steps_s: float, kv_s: float, now: float) -> None:
+        self._recent.append((now, density, steps_s, kv_s))
+        self._count(density, steps_s, kv_s)
 
     def forget(self, now: float) -> None:
         """Drops what is older than the window."""
-        recent, by_bucket = self._recent, self._by_bucket
+        recent = self._recent
         oldest = now - WINDOW_S
         while recent and recent[0][0] < oldest:
-            _, density, cost_s, kv_s = recent.popleft()
-            self.offered_s -= cost_s
-            self.kv_s -= kv_s
-            if by_bucket is not None:
-                _add(by_bucket, density, -cost_s)
+            _, density, steps_s, kv_s = recent.popleft()
+            self._count(density, -steps_s, -kv_s)
         if not recent:
-            self._by_bucket = None
-            self.offered_s = self.kv_s = 0.0
+            self._steps_by_bucket = None
+            self.steps_s = self.kv_s = 0.0
 
     def relax(self) -> None:
         """No price is needed for now: arrivals cost less."""
-        self._by_bucket = None
+        self._steps_by_bucket = None
 
-    def price(self, room_s: float) -> float:
-        """The density at which the densest-first sum fills `room_s`; 0 when everything fits."""
-        if self.offered_s <= room_s:
+    def steps_price(self, room_s: float) -> float:
+        """The density at which the densest-first sum fills `room_s` of the steps; 0 when everything fits."""
+        return _price(self._buckets(), room_s) if self.steps_s > room_s else 0.0
+
+    def kv_price(self, room_s: float) -> float:
+        """The same of the KV cache."""
+        if self.kv_s <= room_s:
             return 0.0
-        by_bucket = self._buckets()
-        for bucket in sorted(by_bucket, reverse=True):
-            room_s -= by_bucket[bucket]
-            if room_s < 0:
-                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
-        return 0.0
+        self._buckets()
+        return _price(self._kv_by_bucket, room_s)
+
+    def _count(self, density: float, steps_s: float, kv_s: float) -> None:
+        self.steps_s += steps_s
+        self.kv_s += kv_s
+        if self._steps_by_bucket is not None:
+            _add(self._steps_by_bucket, density, steps_s)
+            _add(self._kv_by_bucket, density, kv_s)
 
     def _buckets(self) -> dict[int, float]:
-        if self._by_bucket is None:
-            self._by_bucket = {}
-            for _, density, cost_s, _ in self._recent:
-                _add(self._by_bucket, density, cost_s)
-        return self._by_bucket
+        if self._steps_by_bucket is None:
+            self._steps_by_bucket = {}
+            self._kv_by_bucket = {}
+            for _, density, steps_s, kv_s in self._recent:
+                _add(self._steps_by_bucket, density, steps_s)
+                _add(self._kv_by_bucket, density, kv_s)
+        return self._steps_by_bucket
 
 
 def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
     bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
     by_bucket[bucket] = by_bucket.get(bucket, 0.0) + cost_s
+
+
+def _price(by_bucket: dict[int, float], room_s: float) -> float:
+    for bucket in sorted(by_bucket, reverse=True):
+        cost_s = by_bucket[bucket]
+        if cost_s > room_s:
+            return float(2.0 ** ((bucket + 1 - room_s / cost_s) / BUCKETS_PER_OCTAVE))
+        room_s -= cost_s
+    return 0.0
 
 
 class BidPrices:
@@ -86,14 +101,14 @@ class BidPrices:
         self.lasting_load = 0.0
 
     def arrived(
-        self, tenant_id: str, weight: float, *, density: float, cost_s: float, now: float, kv_s: float = 0.0
+        self, tenant_id: str, weight: float, *, density: float, steps_s: float, kv_s: float, now: float
     ) -> None:
-        self._all.arrived(density, cost_s, now, kv_s)
+        self._all.arrived(density, steps_s, kv_s, now)
         if self._is_fair:
             demand = self._by_tenant.get(tenant_id)
             if demand is None:
                 demand = self._by_tenant[tenant_id] = Demand()
-            demand.arrived(density, cost_s, now)
+            demand.arrived(density, steps_s, kv_s, now)
             self._weights[tenant_id] = weight
 
     def price_of(self, tenant_id: str) -> float:
@@ -102,50 +117,47 @@ class BidPrices:
     def update(self, capacity: float, now: float) -> None:
         """`capacity` is in seconds of work per second, of the steps as of the KV cache.
 
-        What arrives takes of both: there is room until the scarcer one is full, if more comes of the same mixture.
+        The densest take of both; the scarce one is that which they fill first.
         """
         self._all.forget(now)
-        scarcest_s = self._scarcest_s()
-        self.load = scarcest_s / (capacity * WINDOW_S)
-        mixed = self._all.offered_s / scarcest_s if scarcest_s > 0 else 1.0
-        room_s = self._fill * capacity * WINDOW_S * mixed
+        self.load = max(self._all.steps_s, self._all.kv_s) / (capacity * WINDOW_S)
         self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
-        is_priced = self.load > PRICED_LOAD
-        self.price = self._all.price(room_s) if is_priced else 0.0
         if self._is_fair:
             self._forget_tenants(now)
-            self._prices = self._share_out(room_s) if self.price else {}
-        if not is_priced:
+        if self.load > PRICED_LOAD:
+            self._set_prices(self._fill * capacity * WINDOW_S)
+        else:
             self._relax()
 
+    def _set_prices(self, room_s: float) -> None:
+        steps_price, kv_price = self._all.steps_price(room_s), self._all.kv_price(room_s)
+        self.price = max(steps_price, kv_price)
+        if self._is_fair:
+            self._prices = self._share_out(room_s, is_kv=kv_price > steps_price) if self.price else {}
+
     def _relax(self) -> None:
+        self.price = 0.0
+        self._prices = {}
         self._all.relax()
         for demand in self._by_tenant.values():
             demand.relax()
-
-    def _scarcest_s(self) -> float:
-        """What arrived in the window takes of the steps, or of the KV cache, whichever is more."""
-        kv_s = self._all.kv_s
-        return max(self._all.offered_s - kv_s, kv_s)
 
     def _forget_tenants(self, now: float) -> None:
         for tenant_id in list(self._by_tenant):
             demand = self._by_tenant[tenant_id]
             demand.forget(now)
-            if not demand.offered_s:
+            if not demand.steps_s:
                 del self._by_tenant[tenant_id], self._weights[tenant_id]
 
-    def _share_out(self, room_s: float) -> dict[str, float]:
-        """Water-filling: who asks for less than a fair share gets all of it, the others share the rest by weight."""
-        asking = sorted(
-            self._by_tenant, key=lambda tenant_id: self._by_tenant[tenant_id].offered_s / self._weights[tenant_id]
-        )
+    def _share_out(self, room_s: float, *, is_kv: bool) -> dict[str, float]:
+        """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
+        asked_s = {tenant_id: demand.kv_s if is_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}
-        for tenant_id in asking:
+        for tenant_id in sorted(asked_s, key=lambda tenant_id: asked_s[tenant_id] / self._weights[tenant_id]):
             demand, weight = self._by_tenant[tenant_id], self._weights[tenant_id]
-            share_s = min(demand.offered_s, room_s * weight / weight_left)
-            prices[tenant_id] = demand.price(share_s)
+            share_s = min(asked_s[tenant_id], room_s * weight / weight_left)
+            prices[tenant_id] = demand.kv_price(share_s) if is_kv else demand.steps_price(share_s)
             room_s -= share_s
             weight_left -= weight
         return prices

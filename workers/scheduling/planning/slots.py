@@ -78,6 +78,11 @@ class DeadlineSlots:
                 return self._least_dense_until(slot)
         return None
 
+    def is_overloaded_with(self, ticket: Ticket, now: float, backlog: Backlog, allowed_s: float) -> bool:
+        """Whether `overloaded_by` might find something if it were the only one here."""
+        ends_at = self._start + SLOT_S * (self._slot_at(ticket.finish_by) + 1)
+        return ticket.prefill_s + backlog.total_s - self.capacity * (ends_at - now) > allowed_s
+
     def _slot_at(self, at: float) -> int:
         return int(min(SLOTS - 1, max(0.0, (at - self._start) / SLOT_S)))
 

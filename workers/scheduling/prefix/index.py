@@ -1,12 +1,10 @@
 """Which endpoint has which prefixes cached: as the engine says, or else as far as our own dispatches tell."""
 
-from collections import OrderedDict
-
 from workers.scheduling.interface import KVChange
+from workers.scheduling.prefix.guesses import Guesses
 
 PREFIX_LEVELS = 3
 MAX_EXACT_BLOCKS = 1_000_000
-NO_GUESSES: OrderedDict[int, None] = OrderedDict()
 
 
 class ExactCache:
@@ -56,7 +54,7 @@ class PrefixIndex:
 
     def __init__(self) -> None:
         self._masks: dict[int, int] = {}
-        self._blocks: dict[int, OrderedDict[int, None]] = {}
+        self._guesses: dict[int, Guesses] = {}
         self._exact: dict[int, ExactCache] = {}
         self._holed = 0
 
@@ -109,9 +107,7 @@ class PrefixIndex:
 
         One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
         """
-        kept = self._blocks.get(endpoint)
-        if kept is None:
-            kept = self._blocks[endpoint] = OrderedDict()
+        guesses = self._guesses_of(endpoint)
         exact = self._exact.get(endpoint)
         if exact is not None:
             if told_blocks is not None:
@@ -119,14 +115,11 @@ class PrefixIndex:
                 self._drop_guesses(exact, endpoint, max_blocks)
             return
         masks, bit = self._masks, 1 << endpoint
-        for block in reversed(blocks):
-            if block in kept:
-                kept.move_to_end(block)
-            else:
-                masks[block] = masks.get(block, 0) | bit
-                kept[block] = None
-        while len(kept) > max_blocks:
-            self._forget(kept.popitem(last=False)[0], endpoint)
+        for block in guesses.unknown(blocks):
+            masks[block] = masks.get(block, 0) | bit
+        guesses.use(blocks)
+        for block in guesses.evict(max_blocks):
+            self._forget(block, endpoint)
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
@@ -142,43 +135,44 @@ class PrefixIndex:
 
     def forget_endpoint(self, endpoint: int) -> None:
         exact = self._exact.pop(endpoint, None)
-        guessed = self._blocks.pop(endpoint, NO_GUESSES)
-        for block in guessed if exact is None else exact.parents:
+        guesses = self._guesses.pop(endpoint, None)
+        known = [] if guesses is None else guesses.blocks()
+        for block in known if exact is None else list(exact.parents):
             self._forget(block, endpoint)
         self._holed &= ~(1 << endpoint)
 
     def _apply(self, exact: ExactCache, change: KVChange, endpoint: int) -> None:
         parent = change.parent
-        guessed = self._blocks.get(endpoint, NO_GUESSES)
+        guesses = self._guesses_of(endpoint)
         for block in change.stored:
             if exact.store(block, parent):
                 self._masks[block] = self._masks.get(block, 0) | 1 << endpoint
             else:
-                guessed.pop(block, None)
+                guesses.drop(block)
             parent = block
         removed = list(change.removed)
         excess = len(exact.parents) - MAX_EXACT_BLOCKS
         if excess > 0:
             removed += list(exact.parents)[:excess]
         for block in removed:
-            guessed.pop(block, None)
+            guesses.drop(block)
             if exact.remove(block):
                 self._forget(block, endpoint)
 
     def _guess_beside(self, exact: ExactCache, blocks: tuple[int, ...], endpoint: int, told_blocks: int) -> None:
-        guessed, masks, bit = self._blocks[endpoint], self._masks, 1 << endpoint
+        guesses, masks, bit = self._guesses_of(endpoint), self._masks, 1 << endpoint
+        used: list[int] = []
         for index in range(len(blocks) - 1, told_blocks - 1, -1):
             block = blocks[index]
-            if block in guessed:
-                guessed.move_to_end(block)
+            if block in guesses:
+                used.append(block)
             elif exact.store(block, blocks[index - 1] if index else None):
                 masks[block] = masks.get(block, 0) | bit
-                guessed[block] = None
+                used.append(block)
+        guesses.use(tuple(reversed(used)))
 
     def _drop_guesses(self, exact: ExactCache, endpoint: int, max_blocks: int) -> None:
-        guessed = self._blocks[endpoint]
-        while len(guessed) > max_blocks:
-            block = guessed.popitem(last=False)[0]
+        for block in self._guesses_of(endpoint).evict(max_blocks):
             exact.remove(block)
             self._forget(block, endpoint)
         self._note_holes(endpoint)
@@ -194,7 +188,14 @@ class PrefixIndex:
                 kept[block] = None
             else:
                 self._forget(block, endpoint)
-        self._blocks[endpoint] = OrderedDict.fromkeys(reversed(kept))
+        guesses = self._guesses[endpoint] = Guesses()
+        guesses.use(tuple(kept))
+
+    def _guesses_of(self, endpoint: int) -> Guesses:
+        guesses = self._guesses.get(endpoint)
+        if guesses is None:
+            guesses = self._guesses[endpoint] = Guesses()
+        return guesses
 
     def _note_holes(self, endpoint: int) -> None:
         bit, exact = 1 << endpoint, self._exact.get(endpoint)

@@ -25,10 +25,11 @@ class Pins:
     def remove(self, blocks: tuple[int, ...]) -> None:
         holders = self._holders
         for block in blocks:
-            if holders[block] == 1:
+            held = holders[block]
+            if held == 1:
                 del holders[block]
             else:
-                holders[block] -= 1
+                holders[block] = held - 1
 
     def held_tokens(self, request: Request) -> int:
         """Of its prompt; who holds a block holds those before it."""

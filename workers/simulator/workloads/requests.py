@@ -10,16 +10,22 @@ from workers.scheduling.tuning import CLASS_WEIGHTS
 from workers.simulator.engine import BLOCK_TOKENS, EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest
+from workers.simulator.workloads.shared_prefixes import UNIT_TOKENS, SharedPrefixes
 from workers.simulator.workloads.workload import Workload
 
 
 class RecordedRequest(Struct, frozen=True, kw_only=True):
-    """What a usage record tells of a request: no prompt, so nothing of what prompts have in common."""
+    """What a usage record tells of a request. `group` is what the requests of one conversation have in common.
+
+    There is no prompt: what prompts have in common is guessed from what was cached (`shared_prefixes.py`).
+    """
 
     at_s: float
     prompt_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
     tenant: str = "t"
+    group: str = ""
     rank: int = 0
 
 
@@ -52,14 +58,16 @@ def of_trace(trace: Iterable[TraceRequest], terms: Terms) -> Workload:
 
 
 def of_requests(requests: Iterable[RecordedRequest], terms: Terms) -> Workload:
-    jobs = []
+    jobs, prefixes = [], SharedPrefixes()
     for number, (at_s, item) in enumerate(_timed(requests, terms)):
         job = Job(number, at_s, max(1, item.prompt_tokens), max(1, item.output_tokens))
+        job.units = job.blocks = prefixes.units_of(item.tenant, item.group, item.prompt_tokens, item.cached_tokens)
+        job.block_tokens = UNIT_TOKENS
         job.tenant = item.tenant
         job.rank = item.rank
         job.weight = by_rank(CLASS_WEIGHTS, item.rank)
         jobs.append(job)
-    return _workload(jobs, terms, BLOCK_TOKENS)
+    return _workload(jobs, terms, UNIT_TOKENS)
 
 
 def _timed(items: Iterable[Timed], terms: Terms) -> Iterator[tuple[float, Timed]]:

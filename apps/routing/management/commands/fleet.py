@@ -20,7 +20,7 @@ from workers.simulator.fleet import Counts, NodeAccount, simulate
 
 PREFIX = "sim-"
 LABELS = {"simulated": "yes"}
-TOLD_EACH_S = 5.0
+TOLD_EACH_S = 2.0
 PROBED_EACH_S = 1.0
 LEAVING_S = 6.0
 
@@ -34,6 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--gpus", type=int, default=8, help="on each node")
         parser.add_argument("--seconds", type=float, default=60.0)
         parser.add_argument("--seed", type=int, default=1)
+        parser.add_argument("--keep", action="store_true", help="leaves the nodes in the fleet, for the next run")
         parser.add_argument(
             "--probe",
             action="store_true",
@@ -47,8 +48,8 @@ class Command(BaseCommand):
             try:
                 asyncio.run(self._run(accounts, options))
             finally:
-                left = _leave()
-                self.stdout.write(f"{left} nodes left; those with replicas stay, cordoned")
+                left = 0 if options["keep"] else _leave()
+                self.stdout.write(f"{left} nodes left; the others stay")
 
     async def _run(self, accounts: list[NodeAccount], options: dict[str, Any]) -> None:
         counts, random = Counts(), Random(options["seed"])  # noqa: S311 - the same fleet each time

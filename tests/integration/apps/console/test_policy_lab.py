@@ -57,7 +57,10 @@ def test_a_run_waits_then_shows_policies_side_by_side(open_as):
 def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
 
     yesterday = (NOW - timedelta(days=1)).timestamp()
-    records = [make_record(arrived_at=yesterday + number) for number in range(30)]
+    records = [
+        make_record(arrived_at=yesterday + number, input_tokens=2560, cached_input_tokens=1280 if number else 0)
+        for number in range(30)
+    ]
     ingest_records(records=records, node_id=yard.node.pk, now=NOW)
     browser = open_as("operator")
     address = ask(browser, trace="usage", day="2026-11-28", duration_s="")
@@ -66,6 +69,7 @@ def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
     run = PolicyRun.objects.get(pk=UUID(address.rstrip("/").rsplit("/", 1)[1]))
     assert run.state == "done"
     assert [summary["requests"] for summary in run.summaries] == [30, 30]
+    assert run.summaries[0]["scores"]["hit_rate"] > 0.4
 
 
 @pytest.mark.parametrize(

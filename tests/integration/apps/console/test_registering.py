@@ -36,6 +36,13 @@ def test_a_model_and_its_first_version_are_registered(operator):
     assert (version.label, version.tags) == ("v1", ["chat", "small"])
 
 
+def test_the_next_label_is_one_that_is_free(operator):
+    model = make_version("v1").model
+    shown = text(operator.get(f"/models/{model.pk}/versions/new/"))
+    assert 'name="label" value="v2"' in shown
+    assert "&quot;label&quot;: &quot;v2&quot;" in shown
+
+
 def test_the_fit_is_shown_before_anything_is_registered(operator):
     make_node("g1")
     model = Model.objects.create(name="llama", task="generate", created_at=make_version().created_at)

@@ -97,5 +97,17 @@ def test_stages_that_may_not_span_nodes_say_so_though_together_there_is_room():
     nodes = [box(1, count=4), box(2, count=4)]
     alone = demand(tensor_parallel=4, pipeline_parallel=2, may_span=False)
     assert make_plan(nodes, [alone]).unplaced == [alone]
-    assert "takes 1 of the 2 stages, and engines are started on one node each" in in_words(explain(nodes, alone))
+    said = in_words(explain(nodes, alone))
+    assert "takes 1 of the 2 pipeline stages; all stages of an engine are on one node, as none is started over" in said
     assert make_plan([box(3)], [alone]).assignments[0].node_ids == (UUID(int=3),)
+
+
+def test_gpus_that_do_and_are_not_alike_say_how_many_are():
+    mixed = node(1, gpu(0, "H100"), gpu(1, "L40S"))
+    assert why([mixed], demand(tensor_parallel=2)) == ["n0001: the most of one model that do are 1 of the 2 needed"]
+
+
+def test_who_avoids_and_who_is_avoided_is_told_the_same():
+    taken = box(1, occupants=(occupant(1, "0", deployment=2, avoids=(1,)),))
+    assert why([taken], demand()) == ["n0001: has a replica that must not share a node with this one"]
+    assert why([box(1, occupants=(occupant(1, "0", deployment=2),))], demand(avoids=(2,))) == why([taken], demand())

@@ -188,3 +188,29 @@ def test_the_first_stage_leads():
     plan = make_plan([box(1, count=4), box(2, count=4)], [demand(tensor_parallel=4, pipeline_parallel=2)])
     assert plan.assignments[0].node_id == UUID(int=1)
     assert plan.assignments[0].node_ids == (UUID(int=1), UUID(int=2))
+
+
+def test_who_is_avoided_does_not_come_later_to_who_avoids_it():
+    shy, other = demand(1, gib=20, avoids=(2,), is_exclusive=False), demand(2, deployment=2, gib=10, is_exclusive=False)
+    assert places([box(1, count=1)], shy, other) == [[(1, "0")], None]
+    there = box(1, count=2, occupants=(occupant(1, "0", deployment=1, avoids=(2,)),))
+    assert places([there], other) == [None]
+
+
+def test_a_group_is_of_one_model_and_size():
+    mixed = node(1, gpu(0, "H100"), gpu(1, "H100", gib=40), gpu(2, "L40S"), gpu(3, "H100", gib=40))
+    assert places([mixed], demand(tensor_parallel=2, gib=20)) == [[(1, "13")]]
+    assert places([mixed], demand(tensor_parallel=3, gib=20)) == [None]
+
+
+def test_memory_that_was_measured_on_a_gpu_model_counts_there():
+    wanted = demand(gib=60, memory_by_model=(("L40S", 30 * GIB),), is_exclusive=False)
+    assert places([box(1, "L40S", count=1)], wanted) == [[(1, "0")]]
+    assert places([box(1, "A100-80", count=1, occupants=(occupant(1, "0", gib=30, is_exclusive=False),))], wanted) == [
+        None
+    ]
+
+
+def test_no_engine_is_spread_over_mig_slices():
+    slices = [gpu(i, kind=MIG, gib=20, profile="2g.20gb") for i in range(3)]
+    assert places([node(1, *slices)], demand(on=MIG, gib=10, tensor_parallel=2)) == [None]

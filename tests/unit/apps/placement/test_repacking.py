@@ -61,3 +61,12 @@ def test_who_is_not_said_to_be_movable_stays():
     nodes = [box(1, count=1, occupants=(occupying(one, "0"),)), box(2, count=1, occupants=(occupying(two, "0"),))]
     found = proposed(nodes, [running(one, 1, "0")])
     assert [move.replica_id for move in found.moves] == [one.replica_id]
+
+
+def test_nobody_stays_beside_one_that_it_must_be_apart_from():
+    one, two = (demand(i, gib=20, is_exclusive=False, strategy="pack", apart="node") for i in (1, 2))
+    nodes = [
+        box(1, "H100", count=1, occupants=(occupying(one, "0"),)),
+        box(2, "A100-80", count=1, occupants=(occupying(two, "0"),)),
+    ]
+    assert proposed(nodes, [running(one, 1, "0"), running(two, 2, "0")]).moves == ()

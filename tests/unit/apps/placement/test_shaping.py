@@ -1,7 +1,7 @@
 import pytest
 
 from apps.deployments.policies.requirements import read_requirements
-from apps.placement.policies.shaping import shape_of
+from apps.placement.policies.shaping import Sizes, shape_of
 
 pytestmark = pytest.mark.unit
 
@@ -12,7 +12,7 @@ def shape(requirements=None, *, engine="vllm", has_gpus=True, needed=None, **eng
         engine=engine,
         engine_args=engine_args,
         has_gpus=has_gpus,
-        memory_bytes=lambda widths: needed and needed // widths.tensor_parallel,
+        sizes_of=lambda widths: Sizes(anywhere=needed and needed // widths.tensor_parallel),
     )
 
 
@@ -49,6 +49,7 @@ def test_memory_is_the_estimate_for_that_width_unless_it_was_given():
         ({"tensor_parallel": 0}, "tensor_parallel"),
         ({"memory_share": 1.5}, "memory_share"),
         ({"strategy": "both"}, "strategy"),
+        ({"on": "mig", "tensor_parallel": 2}, "MIG"),
         ({"avoids": ["me"]}, "avoids"),
         ([], "object"),
     ],

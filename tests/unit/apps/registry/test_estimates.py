@@ -224,7 +224,7 @@ def test_what_was_measured_goes_before_what_was_reckoned_but_for_the_cache():
     facts, serving = read_facts(configs.LLAMA3_8B), Serving(max_context_tokens=8192)
     estimate = estimate_memory(facts, serving)
     per_token = kv_bytes_per_token_on_gpu(facts.model, serving)
-    full = Measured(memory_bytes=72 * GIB, kv_tokens=400_000)
+    full = Measured(gpu_count=1, memory_bytes=72 * GIB, kv_tokens=400_000)
     measured = corrected(estimate, full, per_token)
     assert measured.total_bytes == 72 * GIB - 400_000 * 128 * 1024 + estimate.kv_bytes
     assert measured.estimated_bytes == estimate.estimated_bytes
@@ -233,6 +233,5 @@ def test_what_was_measured_goes_before_what_was_reckoned_but_for_the_cache():
 
 def test_a_measurement_that_cannot_be_of_this_engine_corrects_nothing():
     estimate = estimate_memory(read_facts(configs.LLAMA3_8B), Serving())
-    assert corrected(estimate, None, 1.0) == estimate
-    assert corrected(estimate, Measured(memory_bytes=72 * GIB), 1.0) == estimate
-    assert corrected(estimate, Measured(memory_bytes=2 * GIB, kv_tokens=0), 1.0) == estimate
+    assert corrected(estimate, Measured(gpu_count=1, memory_bytes=72 * GIB), 1.0) == estimate
+    assert corrected(estimate, Measured(gpu_count=1, memory_bytes=2 * GIB, kv_tokens=0), 1.0) == estimate

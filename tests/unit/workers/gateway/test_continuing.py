@@ -9,6 +9,7 @@ from workers.gateway.continuing import continue_from
 from workers.gateway.dialects import VLLMDialect
 from workers.gateway.heads import RequestHead
 from workers.gateway.paths import ENGINE_PATHS
+from workers.gateway.peeks import output_limit_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.streams import StreamFilter
 
@@ -25,7 +26,10 @@ def question(path, body):
     content = json.dumps(body).encode()
     found = peek(content)
     request = HttpRequest(head, content, 0.0, keeps_alive=True)
-    return Question(request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m")
+    limit = output_limit_of(found)
+    return Question(
+        request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m", output_limit=limit
+    )
 
 
 def event(path, text, number, finish=None):

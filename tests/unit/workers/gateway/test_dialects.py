@@ -68,3 +68,30 @@ def test_only_what_the_client_did_not_ask_for_is_hidden(options, hides_event, hi
     found = peek(b'{"model":"m","stream_options":%b}' % options)
     assert dialect().hides_usage_event(found) is hides_event
     assert dialect().hides_counts(found) is hides_counts
+
+
+ASKED = b'{"include_usage": true}'
+WANTED = {"include_usage": True, "continuous_usage_stats": True}
+
+
+def test_only_the_options_change_where_they_stand_once():
+    body = b'{ "model":"m",\n "stream": true, "stream_options" : %b, "x": [ 1 ] }' % ASKED
+    expected = body.replace(ASKED, b'{"include_usage":true,"continuous_usage_stats":true}')
+    assert prepared(body) == expected
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        b'"metadata": {"stream_options": {"include_usage": true}}',
+        b'"metadata": {"stream_options": {"include_usage": false}}',
+        b'"messages": [{"role": "user", "content": "\\"stream_options\\": {\\"include_usage\\": true}"}]',
+        b'"temperature": NaN',
+    ],
+)
+def test_the_request_s_own_options_change_and_nothing_that_looks_like_them(others):
+    body = b'{"model":"m", "stream": true, %b, "stream_options": %b}' % (others, ASKED)
+    sent = prepared(body)
+    assert json.loads(sent)["stream_options"] == WANTED
+    changed = json.loads(sent) | {"stream_options": json.loads(ASKED)}
+    assert repr(changed) == repr(json.loads(body))

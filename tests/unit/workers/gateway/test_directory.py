@@ -48,6 +48,16 @@ def test_a_key_whose_tenant_is_gone_may_do_nothing():
     assert Directory(snapshot(tenants=[])).find_grant(b"ty-g", 0) is None
 
 
+def test_tenants_whose_weight_was_edited_are_known():
+    first = snapshot()
+    gold = next(tenant for tenant in first.tenants if tenant.tenant_id == "gold")
+    edited = msgspec.structs.replace(gold, weight=gold.weight + 1)
+    others = [tenant for tenant in first.tenants if tenant.tenant_id != "gold"]
+    second = Directory(msgspec.structs.replace(first, tenants=[edited, *others]))
+    assert second.reweighed_since(Directory(first)) == [edited]
+    assert second.reweighed_since(second) == second.reweighed_since(None) == []
+
+
 def test_a_key_bound_to_models_sees_and_uses_only_those():
     directory = Directory(snapshot(keys=[grant_for(b"bound", models=["other"])]))
     grant = directory.find_grant(b"bound", 0)

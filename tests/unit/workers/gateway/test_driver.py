@@ -47,7 +47,7 @@ class Yard:
     def __init__(self):
         self.now = 0.0
         self.timers = []
-        turn = Turn(spool=None, call_soon=lambda _end: None)
+        turn = Turn(spool=None, call_soon=lambda _end: None, monotonic=lambda: 0.0)
         self.driver = Driver(
             Scheduler(SchedulerConfig()), lambda: self.now, turn, lambda: self.now + EPOCH, self._call_later
         )

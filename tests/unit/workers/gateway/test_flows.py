@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 
 from workers.contracts.snapshot import TenantPolicy
 from workers.gateway.flows import MAX_FLOWS_PER_TENANT, Flows, Share
@@ -23,6 +24,14 @@ def test_flows_divide_weight_and_queue_of_their_tenant():
     assert first.account != second.account
     assert (first.weight, second.weight, second.max_queued) == (2.0, 1.0, 4)
     assert flows.enter(TENANT, b"").weight == pytest.approx(2 / 3)
+
+
+def test_the_weights_of_all_that_a_tenant_has_now_follow_an_edit():
+    flows = Flows()
+    assert flows.weights(TENANT) == {"t": 2.0}
+    accounts = [flows.enter(TENANT, name).account for name in (b"a", b"b")]
+    edited = structs.replace(TENANT, weight=6.0)
+    assert flows.weights(edited) == {accounts[0]: 3.0, accounts[1]: 3.0, "t": 2.0}
 
 
 def test_a_flow_that_has_ended_leaves_nothing():

@@ -10,6 +10,7 @@ from tests.factories.usage import make_record
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway.exposition import render
 from workers.gateway.metrics import MAX_SERIES, RequestMetrics
+from workers.gateway.sisters.overview import families_of_processes
 
 pytestmark = pytest.mark.unit
 
@@ -155,7 +156,9 @@ def test_the_page_lists_each_name_and_no_other():
     metrics = observed()
     metrics.kv_events.endpoints["exact"] = 1
     metrics.kv_used = {"demo-chat": 0.5}
+    metrics.sisters.is_one_of_several = True
     sent = set(re.findall(r"^# TYPE (\S+)", render(REPORT, metrics), re.MULTILINE))
     optional = {"tokenyard_gateway_ttft_ms_p50", "tokenyard_gateway_ttft_ms_p95"}
     listed = set(re.findall(r"^\| `([\w:]+)` \|", PAGE.read_text(), re.MULTILINE))
-    assert listed == sent | optional
+    of_several = set(families_of_processes([]))
+    assert listed == sent | optional | of_several

@@ -45,11 +45,21 @@ DELTAS: st.SearchStrategy[dict[str, Any]] = (
 EVENTS = (
     st.builds(event, st.integers(0, 2), DELTAS, st.sampled_from([None, None, None, "stop"]), st.integers(0, 9))
     | st.builds(lambda text: event(0, {"content": text}, None, 3), TEXTS)
-    | st.sampled_from([b": a comment\n\n", b"data: [DONE]\n\n", b"\n\n", b"event: x\ndata: 1\n\n"])
+    | st.sampled_from([b": a comment\n\n", b"data: [DONE]\n\n", b"\n\n", b"\n", b"event: x\ndata: 1\n\n"])
     | st.just(encoded(HEAD | {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 4}}))
     | st.just(b'data: {"error": {"message": "no", "code": 500}}\n\n')
 )
-STREAMS = st.lists(EVENTS, max_size=12).map(b"".join) | st.binary(max_size=120)
+# As an engine sends most: alike but for their texts, and all with a count or none.
+RUNS = st.builds(
+    lambda before, texts, counted, after: b"".join(
+        [*before, *[event(0, {"content": text}, None, counted) for text in texts], *after]
+    ),
+    st.lists(EVENTS, max_size=2),
+    st.lists(st.text("ab ", max_size=3), min_size=3, max_size=8) | st.lists(TEXTS, min_size=3, max_size=8),
+    st.integers(0, 1),
+    st.lists(EVENTS, max_size=4),
+)
+STREAMS = st.lists(EVENTS, max_size=12).map(b"".join) | RUNS | st.binary(max_size=120)
 CUTS = st.lists(st.integers(0, 3000), max_size=6)
 
 

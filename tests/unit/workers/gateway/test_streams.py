@@ -233,3 +233,8 @@ def test_events_before_the_last_ones_are_counted_when_a_stream_breaks_off_in_a_b
         apart.feed(chunk)
     assert together.usage == apart.usage
     assert together.events_with_output == apart.events_with_output
+
+
+def test_a_third_line_end_in_a_row_begins_the_next_event():
+    assert run(hiding(), b": a\n\n\n", b"\n: b\n\n") == b": a\n\n\n\n: b\n\n"
+    assert run(hiding(), b": a\n\n\n") == b": a\n\n\n"

@@ -12,7 +12,8 @@ class World:
     def __init__(self):
         self.events = []
         self.due = []
-        self.turn = Turn(self, self.due.append)
+        self.now = 0.0
+        self.turn = Turn(self, self.due.append, lambda: self.now)
 
     def append_all(self, records):
         self.events.append(("records", [record.sequence for record in records]))
@@ -87,3 +88,27 @@ def test_nothing_is_written_to_a_socket_that_closed_meanwhile():
     sink.is_closed = True
     world.run_due()
     assert world.events == []
+
+
+def test_a_write_long_after_the_last_one_goes_out_at_once_and_after_the_records():
+    world = World()
+    client, other = Sink(world, "client"), Sink(world, "other")
+    world.now = 1.0
+    world.turn.append(make_records(1)[0])
+    world.turn.write(client, b"answer")
+    assert world.events == [("records", [1]), ("client", b"answer")]
+    world.turn.write(other, b"soon after it")
+    assert len(world.events) == 2
+    world.run_due()
+    assert world.events[2:] == [("other", b"soon after it")]
+
+
+def test_a_late_write_does_not_overtake_what_waits():
+    world = World()
+    client = Sink(world, "client")
+    world.turn.write(client, b"1")
+    world.now = 1.0
+    world.turn.write(client, b"2")
+    assert world.events == []
+    world.run_due()
+    assert world.events == [("client", b"1"), ("client", b"2")]

@@ -57,6 +57,19 @@ def test_two_tenants_that_both_wait_stay_within_one_request_of_each_other():
     assert max(gaps) <= 3.0
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_an_edit_of_a_weight_reaches_what_waits_already(is_told):
+    """And so does the weight of a request that comes later, for all of its tenant."""
+    queue = Queue()
+    for _ in range(100):
+        queue.push("edited", weight=1.0)
+        queue.push("other", weight=1.0)
+    queue.queue.set_weight("edited", 4.0 if is_told else 1.0)
+    for _ in range(100):
+        queue.serve()
+    assert queue.service["edited"] == pytest.approx(80.0 if is_told else 50.0, abs=1.0)
+
+
 def test_two_classes_that_both_wait_stay_within_the_lead_and_one_request_by_weight():
     queue = Queue(lead_s=0.5)
     for _ in range(400):

@@ -130,7 +130,9 @@ def test_requests_go_where_the_engine_says_the_prefix_is():
     blocks = tuple(range(1, 41))
     bench.note(bench.scheduler.prefixes_changed("e3", [KVChange(stored=blocks)], bench.now))
     for _ in range(3):
-        assert bench.sent[bench.arrive(prompt_tokens=41 * 128, prefix_blocks=blocks, block_tokens=128)] == "e3"
+        number = bench.arrive(prompt_tokens=41 * 128, prefix_blocks=blocks, block_tokens=128)
+        assert bench.sent[number] == "e3"
         bench.after(1.0)
+        bench.finish(number)
     bench.note(bench.scheduler.prefixes_changed("e3", [KVChange(is_cleared=True)], bench.now))
     assert bench.sent[bench.arrive(prompt_tokens=41 * 128, prefix_blocks=blocks, block_tokens=128)] != "e3"

@@ -107,6 +107,57 @@ def test_once_it_is_learned_what_cannot_be_in_time_is_refused():
     assert len(bench.rejects) > 500
 
 
+def test_who_waited_before_it_was_learned_is_judged_then_too():
+    bench = Bench(max_queued_requests=100_000)
+    bench.endpoint(spec=DEFAULT_SPEC)
+    for _ in range(500):
+        bench.arrive(prompt_tokens=20_000, ttft_slo_s=0.5)
+    for served in range(LEARNED_AFTER):
+        assert bench.rejects == {}
+        bench.after(10.0, step=0.5)
+        bench.first_token(bench.order[served])
+    bench.after(30.0, step=0.5)
+    assert len(bench.rejects) > 400
+
+
+def serve_whole(bench, count, *, total_s):
+    for _ in range(count):
+        number = bench.arrive(prompt_tokens=200)
+        bench.after(total_s)
+        bench.finish(number, 51)
+
+
+def test_answers_in_one_piece_make_a_speed_known():
+    bench = Bench(max_queued_requests=100_000)
+    bench.endpoint(spec=DEFAULT_SPEC, slots=4)
+    serve_whole(bench, LEARNED_AFTER, total_s=20.0)
+    for _ in range(400):
+        bench.arrive(prompt_tokens=200, ttft_slo_s=1.0)
+    bench.after(30.0, step=0.5)
+    assert len(bench.rejects) > 300
+
+
+def test_of_a_known_engine_they_teach_nothing():
+    bench = Bench()
+    bench.endpoint()
+    serve_whole(bench, LEARNED_AFTER, total_s=20.0)
+    assert bench.state().prefill_observations == 0
+
+
+def test_what_decoding_costs_on_an_unknown_engine_is_learned_of_its_pace():
+    slow, fast = Bench(max_decisions=100), Bench(max_decisions=100)
+    for bench, step_s in ((slow, 0.7), (fast, 0.007)):
+        bench.endpoint(spec=DEFAULT_SPEC)
+        for _ in range(LEARNED_AFTER):
+            number = bench.arrive()
+            bench.first_token(number)
+            bench.after(50 * step_s)
+            bench.finish(number, 51)
+        bench.arrive()
+    costs_s = [bench.scheduler.take_decisions()[-1].cost_s for bench in (slow, fast)]
+    assert costs_s[0] > 20 * costs_s[1]
+
+
 def test_a_new_cost_of_a_known_endpoint_starts_over_and_the_same_does_not():
     bench = Bench()
     bench.endpoint(spec=DEFAULT_SPEC)

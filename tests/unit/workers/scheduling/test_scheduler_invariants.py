@@ -226,6 +226,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.lost_running.update(dict.fromkeys(n for n, at in self.running.items() if at == name))
         self.scheduler.endpoint_lost(name, self.now)
 
+    @rule(tenant=st.sampled_from("xyz"), weight=st.sampled_from([0.1, 1.0, 8.0]))
+    def edit_weight(self, tenant, weight):
+        self.scheduler.weight_changed(tenant, weight)
+
     @rule(seconds=st.sampled_from([0.01, 0.1, 1, 20]))
     def wait(self, seconds):
         self.now += seconds

@@ -1,5 +1,6 @@
 """Where requests go: affinity without hot spots, and what is believed when telemetry stops."""
 
+from math import ceil
 from random import Random
 
 import pytest
@@ -79,6 +80,26 @@ def test_one_shared_prefix_makes_no_hot_spot_and_still_hits():
     loads = fleet.loads()
     assert max(loads) <= 1.5 * sum(loads) / 8
     assert hits >= 0.8 * 800
+
+
+@pytest.mark.parametrize("depth", [2, 5, 9, 12, 16, 20, 30, 50])
+def test_one_shared_prefix_makes_no_hot_spot_however_little_runs(depth):
+    """Not more than 1.5 times the mean, or than there must be in one place: 9 requests on 8 endpoints mean two."""
+    fleet = Fleet(8)
+    rng = Random(2)  # noqa: S311 - seeded
+    running, hits = [], 0
+    for number in range(300):
+        index = fleet.scheduler._queues.pools["v"].fleet.index
+        holders = [f"e{endpoint}" for endpoint in range(8) if index.count(SHARED_PREFIX, endpoint) == 32]
+        if len(running) == depth:
+            fleet.end(running.pop(rng.randrange(depth)))
+        sent = fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=(*SHARED_PREFIX, 1_000_000 + number))
+        fleet.advance(0.05, step=0.05)
+        running.append(sent)
+        hits += fleet.sent[sent] in holders
+        beside = sum(fleet.sent[other] == fleet.sent[sent] for other in running)
+        assert beside <= max(ceil(len(running) / 8), 1.5 * len(running) / 8)
+    assert hits >= 0.8 * 300
 
 
 def test_a_session_comes_back_to_the_endpoint_that_knows_it():

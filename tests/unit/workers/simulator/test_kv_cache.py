@@ -9,13 +9,13 @@ pytestmark = pytest.mark.unit
 
 def run_prompt(cache, units, tail_blocks=1):
     """A sequence from its admission to its end; returns the units it found cached, or None without room."""
-    run, hits = cache.match(units)
+    run, hits = cache.match(units, len(units))
     cache.pin(run)
     fresh = (len(units) - hits) * cache.unit_blocks + tail_blocks
     if not cache.take(fresh):
         cache.unpin(run)
         return None
-    run, _ = cache.publish(run, units[hits:])
+    run = cache.publish(run, units, hits)
     cache.unpin(run)
     cache.private -= tail_blocks
     return hits
@@ -33,14 +33,14 @@ def test_the_ends_of_the_least_recently_used_go_first():
     run_prompt(cache, (1, 2, 3))
     run_prompt(cache, (7, 8, 9))
     run_prompt(cache, (4, 5))
-    assert cache.match((7, 8, 9))[1] == 3
-    assert cache.match((1, 2, 3))[1] < 3
+    assert cache.match((7, 8, 9), 3)[1] == 3
+    assert cache.match((1, 2, 3), 3)[1] < 3
 
 
 def test_what_is_in_use_is_not_evicted():
     cache = KVCache(4, unit_blocks=1)
     run_prompt(cache, (1, 2))
-    run, hits = cache.match((1, 2))
+    run, hits = cache.match((1, 2), 2)
     cache.pin(run)
     assert hits == 2
     assert not cache.take(3)

@@ -1,0 +1,145 @@
+"""Items of batches whose model is a sister's: asked for there, and answered over a pair of sockets.
+
+One process runs all batches, since they are in one store; each item must wait in the queue of its model all the same.
+What comes back is the answer and the record that goes with it, which the runner keeps together. An owner that dies in
+between leaves neither, and the item is asked for again.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from workers.gateway.batches.errands import Calling, Errands, Reply
+from workers.gateway.batches.loopback import LoopbackAnswer
+from workers.gateway.batches.shapes import Batch, Item
+from workers.gateway.connections import Connections
+from workers.gateway.directory import Grant
+from workers.gateway.errors import GatewayError, key_invalid, owner_unavailable
+from workers.gateway.sisters.questions import model_in
+from workers.gateway.surface import Surface
+from workers.gateway.turns import Turn
+
+logger = logging.getLogger(__name__)
+
+
+class ItemErrand(Struct, array_like=True):
+    batch: Batch
+    item: Item
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_errand = msgspec.msgpack.Decoder(ItemErrand).decode
+_decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+class SharedErrands:
+    """`sister_of` is None of what is to be asked for here. `send` may find that the owner is not there."""
+
+    def __init__(
+        self,
+        own: Errands,
+        sister_of: Callable[[str], int | None],
+        send: Callable[[int, bytes, socket.socket], bool],
+    ) -> None:
+        self._own = own
+        self._sister_of = sister_of
+        self._send = send
+
+    @property
+    def is_ready(self) -> bool:
+        return self._own.is_ready
+
+    def may_use(self, grant: Grant, model: str) -> bool:
+        return self._own.may_use(grant, model)
+
+    def grant_of(self, batch: Batch) -> Grant | None:
+        return self._own.grant_of(batch)
+
+    def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling:
+        owner = self._sister_of(model_in(item.body))
+        return self._own.begin(batch, item, grant) if owner is None else self._ask_sister(owner, batch, item)
+
+    def _ask_sister(self, owner: int, batch: Batch, item: Item) -> Calling:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            is_sent = self._send(owner, _encode(ItemErrand(batch, item)), theirs)
+        if not is_sent:
+            ours.close()
+        return _SistersCall(ours if is_sent else None)
+
+
+class _SistersCall:
+    """`connection` is None where the owner could not be asked."""
+
+    def __init__(self, connection: socket.socket | None) -> None:
+        self._connection = connection
+        self._writer: asyncio.StreamWriter | None = None
+        self._is_withdrawn = False
+
+    async def reply(self) -> Reply:
+        if self._connection is None:
+            return _refused(owner_unavailable())
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._connection)
+        try:
+            content = await reader.read(-1)
+        except OSError:
+            content = b""
+        finally:
+            self._writer.close()
+        if content:
+            return _decode_reply(content)
+        return Reply(None, None) if self._is_withdrawn else _refused(owner_unavailable())
+
+    def withdraw(self) -> None:
+        """The owner sees the end of it, and still says what was used."""
+        self._is_withdrawn = True
+        if self._writer is not None:
+            self._writer.write_eof()
+
+
+class ErrandTaker:
+    """The owner's side."""
+
+    def __init__(self, surface: Surface, turn: Turn, connections: Connections, unix_time: Callable[[], float]) -> None:
+        self._errands = Errands(surface, turn, connections, unix_time)
+        self._running: set[asyncio.Task[None]] = set()
+
+    def take(self, errand: bytes, descriptor: socket.socket) -> None:
+        task = asyncio.create_task(self._run(_decode_errand(errand), descriptor))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run(self, errand: ItemErrand, descriptor: socket.socket) -> None:
+        reader, writer = await asyncio.open_unix_connection(sock=descriptor)
+        try:
+            writer.write(_encode(await self._reply(errand, reader)))
+            await writer.drain()
+        except OSError as error:
+            logger.info("who asked for an item of %s is gone: %s", errand.batch.batch_id, error)
+        finally:
+            writer.close()
+
+    async def _reply(self, errand: ItemErrand, reader: asyncio.StreamReader) -> Reply:
+        grant = self._errands.grant_of(errand.batch)
+        if grant is None:
+            return _refused(key_invalid())
+        call = self._errands.begin(errand.batch, errand.item, grant)
+        withdrawing = asyncio.create_task(_withdraw_at_end(reader, call))
+        try:
+            return await call.reply()
+        finally:
+            withdrawing.cancel()
+
+
+async def _withdraw_at_end(reader: asyncio.StreamReader, call: Calling) -> None:
+    await reader.read(-1)
+    call.withdraw()
+
+
+def _refused(error: GatewayError) -> Reply:
+    headers = dict(error.headers())
+    return Reply(LoopbackAnswer(error.status, headers, error.body()), None)

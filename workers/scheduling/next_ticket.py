@@ -1,0 +1,113 @@
+"""What of a pool's queue goes next, and where."""
+
+from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.fleet import Fleet
+from workers.scheduling.ordering.class_queue import ClassQueue
+from workers.scheduling.planning.plan import Plan
+from workers.scheduling.planning.price import PRICED_LOAD
+from workers.scheduling.ticket import Ticket
+
+MAX_HOLD_UP_S = 0.5
+SENDS_PER_OVERDUE = 64
+Pair = tuple[Ticket, EndpointModel]
+
+
+class NextTicket:
+    """Now and then what has waited far too long, else what the plan keeps, in order, else what it let go."""
+
+    def __init__(self, plan: Plan, queue: ClassQueue, fleet: Fleet) -> None:
+        self._plan = plan
+        self._queue = queue
+        self._fleet = fleet
+        self._sends_until_overdue = 0
+
+    def find(self, look_ahead: int, now: float) -> Pair | None:
+        """Some endpoint is open. `look_ahead` bounds how many are passed over that wait for a better one."""
+        choice = self._overdue(now) or self._kept(now, look_ahead) or self._spare(now)
+        if choice is None:
+            self._fleet.standstill.found(self._changes())
+        return choice
+
+    def stands_still(self, look_ahead: int, now: float) -> bool:
+        """Whether looking again would find again that nothing can go."""
+        found = self._fleet.standstill
+        if found.holds(self._changes(), float(look_ahead), now):
+            self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
+            return True
+        found.look(float(look_ahead), self._plan.next_overdue_at())
+        return False
+
+    def _overdue(self, now: float) -> Pair | None:
+        """Seldom, so that it makes few others late."""
+        if self._sends_until_overdue > 0:
+            self._sends_until_overdue -= 1
+            return None
+        ticket = self._plan.next_overdue(now)
+        endpoint = self._choose(ticket, now) if ticket is not None else None
+        if ticket is None or endpoint is None:
+            return None
+        self._sends_until_overdue = SENDS_PER_OVERDUE
+        return ticket, endpoint
+
+    def _kept(self, now: float, look_ahead: int) -> Pair | None:
+        """A ticket whose best endpoint is worth waiting for is passed over."""
+        passed: dict[int, Ticket] = {}
+        choice = None
+        clocks = self._queue.changes
+        while choice is None and len(passed) < look_ahead:
+            ticket = self._queue.pop()
+            if ticket is None:
+                self._fleet.standstill.looked_at_all()
+                break
+            endpoint = self._choose(ticket, now)
+            if endpoint is None:
+                passed[ticket.number] = ticket
+            elif self._comes_too_late(ticket):
+                self._plan.be_late(ticket)
+            else:
+                choice = (ticket, endpoint)
+        for ticket in passed.values():
+            self._queue.push(ticket)
+        if self._queue.changes != clocks:  # it may be another's turn, looked at again
+            self._fleet.standstill.ends_at(now)
+        return choice
+
+    def _comes_too_late(self, ticket: Ticket) -> bool:
+        """Where it was just chosen to go, and others could make it."""
+        is_late = ticket.has_limit and self._fleet.first_token_at > ticket.first_token_by
+        return is_late and self._fleet.load > PRICED_LOAD
+
+    def _spare(self, now: float) -> Pair | None:
+        """When nothing of the plan can go: what was let go, on an endpoint without prefill.
+
+        A parked ticket can still be in time; a late one goes while most of the fleet has nothing to do.
+        """
+        idle = self._fleet.idle()
+        if not idle or len(self._plan.slots):
+            return None
+        parked = self._plan.densest_parked(now)
+        if parked is not None:
+            self._fleet.standstill.ends_at(parked.start_by)
+        if parked is not None and (len(idle) > 1 or parked.prefill_s < MAX_HOLD_UP_S):
+            return self._try_on_idle(parked, now)
+        late = self._plan.next_late()
+        if late is not None and 2 * len(idle) > len(self._fleet.endpoints):
+            return self._try_on_idle(late, now)
+        return None
+
+    def _try_on_idle(self, ticket: Ticket, now: float) -> Pair | None:
+        endpoint = self._choose(ticket, now)
+        if endpoint is None:
+            return None
+        if endpoint.prefilling:
+            self._fleet.standstill.ends_at(now)
+            return None
+        return ticket, endpoint
+
+    def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
+        """The prefixes may have changed while it waited."""
+        ticket.hits = self._fleet.hits(ticket.request)
+        return self._fleet.choose(ticket, now)
+
+    def _changes(self) -> int:
+        return self._fleet.changes + self._plan.changes + self._queue.changes

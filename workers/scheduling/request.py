@@ -1,0 +1,100 @@
+"""A request as a scheduler is told of it."""
+
+
+class Request:
+    """One request, as the driver knows it when it arrives. `request_id` is the driver's own, unique while alive.
+
+    `rank` is that of the service class, 0 first. Everything from `prompt_tokens` on may be absent:
+
+    `prompt_tokens` and `predicted_output_tokens` are estimates, 0 unknown. `prefix_blocks` number the leading blocks
+    of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
+    `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s` and
+    `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
+    belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
+    of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as `max_queued_of_tenant` does, None: not.
+
+    `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
+
+    Of its workflow: `workflow_steps` calls are expected in all, 0 unknown; `workflow_tokens` and
+    `workflow_picodollars` are budgets of the whole, None for none. Money needs the two prices.
+    """
+
+    __slots__ = (
+        "alternatives",
+        "arrived_at",
+        "block_tokens",
+        "deadline_at",
+        "max_queued_of_tenant",
+        "max_queued_tokens_of_tenant",
+        "picodollars_per_input_token",
+        "picodollars_per_output_token",
+        "predicted_output_tokens",
+        "prefix_blocks",
+        "prompt_tokens",
+        "rank",
+        "request_id",
+        "tenant_id",
+        "tenant_weight",
+        "told_blocks",
+        "tpot_slo_s",
+        "ttft_slo_s",
+        "version_id",
+        "weight",
+        "workflow_id",
+        "workflow_picodollars",
+        "workflow_steps",
+        "workflow_tokens",
+    )
+
+    def __init__(
+        self,
+        *,
+        request_id: int,
+        version_id: str,
+        tenant_id: str,
+        rank: int,
+        max_queued_of_tenant: int,
+        arrived_at: float,
+        prompt_tokens: int = 0,
+        predicted_output_tokens: float = 0.0,
+        prefix_blocks: tuple[int, ...] = (),
+        block_tokens: int = 0,
+        told_blocks: int | None = None,
+        ttft_slo_s: float | None = None,
+        tpot_slo_s: float | None = None,
+        deadline_at: float | None = None,
+        weight: float | None = None,
+        tenant_weight: float = 1.0,
+        workflow_id: str = "",
+        max_queued_tokens_of_tenant: float | None = None,
+        alternatives: tuple[str, ...] = (),
+        workflow_steps: int = 0,
+        workflow_tokens: int | None = None,
+        workflow_picodollars: int | None = None,
+        picodollars_per_input_token: int = 0,
+        picodollars_per_output_token: int = 0,
+    ) -> None:
+        self.request_id = request_id
+        self.version_id = version_id
+        self.tenant_id = tenant_id
+        self.rank = rank
+        self.max_queued_of_tenant = max_queued_of_tenant
+        self.arrived_at = arrived_at
+        self.prompt_tokens = prompt_tokens
+        self.predicted_output_tokens = predicted_output_tokens
+        self.prefix_blocks = prefix_blocks
+        self.block_tokens = block_tokens
+        self.told_blocks = told_blocks
+        self.ttft_slo_s = ttft_slo_s
+        self.tpot_slo_s = tpot_slo_s
+        self.deadline_at = deadline_at
+        self.weight = weight
+        self.tenant_weight = tenant_weight
+        self.workflow_id = workflow_id
+        self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
+        self.alternatives = alternatives
+        self.workflow_steps = workflow_steps
+        self.workflow_tokens = workflow_tokens
+        self.workflow_picodollars = workflow_picodollars
+        self.picodollars_per_input_token = picodollars_per_input_token
+        self.picodollars_per_output_token = picodollars_per_output_token

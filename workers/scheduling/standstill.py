@@ -1,0 +1,54 @@
+"""Why nothing that waits could be sent, and how long that stays so: until then nothing needs to be tried again."""
+
+from math import inf
+
+from workers.scheduling.endpoint import EndpointModel
+
+ROUNDING_TOKENS = 1.0
+
+
+class Standstill:
+    """What was found when nothing could be sent. It `holds` as long as looking again would find the same.
+
+    That is until an event changes a ticket or an endpoint, until a time that a verdict depended on, or until an engine
+    reports more room in its KV cache than one of the tickets looked at lacked.
+    """
+
+    __slots__ = ("_look_ahead", "_room_at", "_stamp", "_until")
+
+    def __init__(self) -> None:
+        self._stamp = -1
+        self._until = -inf
+        self._look_ahead = 0.0
+        self._room_at: dict[EndpointModel, float] = {}
+
+    def look(self, look_ahead: float, until: float) -> None:
+        """Tickets are looked at anew, so many of them."""
+        self._stamp = -1
+        self._until = until
+        self._look_ahead = look_ahead
+        self._room_at.clear()
+
+    def looked_at_all(self) -> None:
+        """There were no more of them."""
+        self._look_ahead = inf
+
+    def lacks_room(self, endpoint: EndpointModel, room_at_tokens: float) -> None:
+        """A ticket would fit there once no more than that is in use."""
+        self._room_at[endpoint] = max(room_at_tokens, self._room_at.get(endpoint, -inf))
+
+    def ends_at(self, at: float) -> None:
+        """A verdict may be another from then on."""
+        self._until = min(self._until, at)
+
+    def found(self, stamp: int) -> None:
+        """Nothing could be sent; `stamp` changes with every event."""
+        self._stamp = stamp
+
+    def holds(self, stamp: int, look_ahead: float, now: float) -> bool:
+        if stamp != self._stamp or now >= self._until or look_ahead > self._look_ahead:
+            return False
+        for endpoint, room_at_tokens in self._room_at.items():
+            if endpoint.kv_used(now) <= room_at_tokens + ROUNDING_TOKENS:
+                return False
+        return True
