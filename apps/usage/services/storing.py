@@ -79,7 +79,6 @@ _texts_of = attrgetter(*_TEXT_LIMITS)
 _limits = tuple(_TEXT_LIMITS.values())
 
 
-
 def _taken(name: str) -> str:
     """A part of the time that cannot be is unknown: it costs nobody their record."""
     if name in _MEASURED:
