@@ -118,3 +118,17 @@ def test_a_stranger_sees_none_of_it(client, people, machine):
     for path in (f"/models/versions/{version().pk}/", "/fleet/"):
         assert client.get(path).status_code == 403
     assert client.post("/fleet/join/").status_code == 403
+
+
+def test_another_version_is_rolled_out_from_the_deployments_page(client):
+    client.force_login(make_people().operator)
+    deployment, other = make_deployment(make_version("v1")), make_version("v2")
+    stranger = make_version("v1", model="another-model")
+    page = f"/deployments/{deployment.pk}/"
+    assert f'<option value="{other.pk}">demo-chat:v2</option>' in client.get(page).content.decode()
+    for version_id in (stranger.pk, "nonsense", ""):
+        assert client.post(f"{page}rollout/", {"act": "version", "version_id": version_id})["Location"] == page
+    assert Deployment.objects.get().version_id == deployment.version_id
+    client.post(f"{page}rollout/", {"act": "version", "version_id": other.pk})
+    assert Deployment.objects.get().version == other
+    assert "demo-chat-v1 rolls out the other version" in client.get(page).content.decode()
