@@ -18,7 +18,7 @@ _COLUMNS = {
     "tenant_id": _ID.format(kind=1, number="tenant"),
     "key_id": _ID.format(kind=2, number="(tenant * 20 + key)"),
     "user_id": _ID.format(kind=3, number="(tenant * 20 + key)"),
-    "end_user": "CASE WHEN a < 0.5 THEN 'user-' || floor(c * %(end_users)s) ELSE '' END",
+    "end_user": "CASE WHEN a < 0.5 THEN 'user-' || tenant || '-' || floor(c * %(end_users)s / 40) ELSE '' END",
     "workflow_id": "CASE WHEN b < 0.3 THEN 'w-' || (%(offset)s + n) / 20 ELSE '' END",
     "path": "'/v1/chat/completions'",
     "public_model": "'model-' || model",

@@ -18,7 +18,7 @@ import psycopg
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.usage.ingest import Load
-from benchmarks.usage.source import BATCH, Source
+from benchmarks.usage.source import Source
 from benchmarks.usage.yard import HOST, Yard, cpu_s_of, running_web
 from workers.contracts.link import Hello, UsageAck, decode_to_agent
 
@@ -99,8 +99,8 @@ async def _send(link: ClientConnection, frames: list[str], stored: list[int], pl
         async with asyncio.timeout(_ACK_TIMEOUT_S):
             while not isinstance(answer := decode_to_agent(await link.recv()), UsageAck):
                 continue
-        if answer.stored != BATCH:
-            sys.exit(f"{answer.stored} of {BATCH} records were stored")
+        if answer.duplicate:
+            sys.exit(f"{answer.duplicate} records of a batch were taken for others")
         stored[place] += answer.stored
     await link.close()
 

@@ -132,13 +132,13 @@ class Tally:
         return settlement.estimate(int(self._engine.tokens_per_s * (now - asked_at)))
 
     def _learn_first_token(self, answer: Answer, now: float) -> None:
-        """Of an answer in one piece only the engine knows when its first token came; else it stays unknown."""
+        """Of an answer in one piece only the engine knows when its first token came; what cannot be stays unknown."""
         if answer.metrics is None and answer.timings is None:
             return
         asked_at = self.settlement.dispatched_at
         if asked_at is not None and answer.ttft_ms is not None:
             first_token_at = asked_at + answer.ttft_ms / 1000
-            self.settlement.first_token_at = first_token_at if first_token_at <= now else None
+            self.settlement.first_token_at = first_token_at if asked_at <= first_token_at <= now else None
 
     def server_timing(self, now: float) -> bytes:
         """A header line: how long the request waited here, and then for the head of the engine's answer."""

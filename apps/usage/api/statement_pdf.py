@@ -6,11 +6,12 @@ from fpdf import FPDF
 from fpdf.enums import XPos, YPos
 
 from apps.usage.api.statement_fonts import choose_font
-from apps.usage.selectors.reports import UsageRow
+from apps.usage.selectors.reports import UsageRow, UsageTotals
 from apps.usage.selectors.statements import Statement
 
 _HEADS = ("Requests", "Input", "Cached", "Output", "List USD", "Cost USD")
 _WIDTHS = (58, 20, 24, 20, 22, 23, 23)
+_Line = tuple[str, UsageTotals]
 _NOT_FINAL = "Not final: late records may come until a week after the month, or a price is missing."
 
 
@@ -35,8 +36,10 @@ def statement_pdf(statement: Statement) -> bytes:
     page.set_auto_page_break(auto=True, margin=18)
     page.add_page()
     _head(page, statement)
-    _table(page, "By model and version", ((_version_of(row), row) for row in statement.by_version))
-    _table(page, "By day", ((f"{row.day:%Y-%m-%d}" if row.day else "", row) for row in statement.by_day))
+    by_version: list[_Line] = [(_version_of(row), row) for row in statement.by_version]
+    by_day: list[_Line] = [(f"{row.day:%Y-%m-%d}" if row.day else "", row) for row in statement.by_day]
+    _table(page, "By model and version", by_version, statement.totals)
+    _table(page, "By day", by_day, statement.totals)
     _notes(page, statement)
     return bytes(page.output())
 
@@ -52,17 +55,19 @@ def _head(page: _Page, statement: Statement) -> None:
     page.ln(4)
 
 
-def _table(page: _Page, title: str, rows: Iterable[tuple[str, UsageRow]]) -> None:
+def _table(page: _Page, title: str, lines: Iterable[_Line], totals: UsageTotals) -> None:
     _line(page, title, size=12, style="B")
     page.use(8, "B")
     _cells(page, ["", *_HEADS])
     page.use(8)
-    for name, row in rows:
+    for name, row in lines:
         _cells(page, [name[:40], *_figures(row)])
+    page.use(8, "B")
+    _cells(page, ["Total", *_figures(totals)])
     page.ln(4)
 
 
-def _figures(row: UsageRow) -> list[str]:
+def _figures(row: UsageTotals) -> list[str]:
     counts = (row.request_count, row.input_tokens, row.cached_input_tokens, row.output_tokens)
     return [*(f"{count:,}" for count in counts), f"{row.list_usd:,.6f}", f"{row.cost_usd:,.6f}"]
 

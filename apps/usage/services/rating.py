@@ -1,8 +1,9 @@
 """Pricing stored records anew, a batch in a transaction; the rollups change by the same amounts in one statement."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -28,11 +29,6 @@ _STAGED = {
     "price_line_id": "uuid",
     "charged_e8": "integer",
 }
-_READ = (
-    "record_id", "arrived_at", "tenant_id", "version_id", "service_class", "usage_source", "input_tokens",
-    "cached_input_tokens", "output_tokens", "wasted_tokens", "gateway_cost_usd", "cost_usd", "list_usd", "wasted_usd",
-    "is_unpriced", "is_cost_mismatch", "price_line_id", "charged_e8",
-)  # fmt: skip
 _rated = Staging("usage_rated", _STAGED)
 # Each sum loses the record as it was and gets it as it is; where both fall into one row, the difference.
 _CHANGE = f"""
@@ -52,11 +48,33 @@ SELECT count(*) FROM changed
 """  # noqa: S608 - made of constants
 
 
-@dataclass(frozen=True)
-class Rated:
+class StoredRecord(NamedTuple):
+    """What of a row its price depends on, and what it costs now: millions of these are read in a row."""
+
+    record_id: UUID
+    arrived_at: datetime
+    tenant_id: UUID | None
+    version_id: UUID | None
+    service_class: str
+    usage_source: str
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    wasted_tokens: int
+    gateway_cost_usd: Decimal
+    cost_usd: Decimal
+    list_usd: Decimal
+    wasted_usd: Decimal
+    is_unpriced: bool
+    is_cost_mismatch: bool
+    price_line_id: UUID | None
+    charged_e8: int
+
+
+class Rated(NamedTuple):
     """A stored record and what the book makes of it."""
 
-    record: UsageRecord
+    record: StoredRecord
     rating: Rating
 
     @property
@@ -68,7 +86,7 @@ class Rated:
         return _as_it_is(self.record) != self.rating
 
 
-def rate_stored(record: UsageRecord, tariffs: Tariffs) -> Rated:
+def rate_stored(record: StoredRecord, tariffs: Tariffs) -> Rated:
     """A record without a version reached none and keeps what it cost; so does one without a price in the book."""
     tariff = tariffs.of(
         str(record.version_id or ""), str(record.tenant_id or ""), record.service_class, record.arrived_at
@@ -78,7 +96,7 @@ def rate_stored(record: UsageRecord, tariffs: Tariffs) -> Rated:
     return Rated(record, rate(record, tariff, pico_from_usd(record.gateway_cost_usd)))
 
 
-def _as_it_is(record: UsageRecord) -> Rating:
+def _as_it_is(record: StoredRecord) -> Rating:
     return Rating(
         cost_pico_usd=pico_from_usd(record.cost_usd),
         list_pico_usd=pico_from_usd(record.list_usd),
@@ -117,14 +135,15 @@ def price_unpriced() -> int:
         after = (records[-1].arrived_at, records[-1].record_id)
 
 
-def lock_batch(records: QuerySet[UsageRecord], after: Place | None) -> list[UsageRecord]:
+def lock_batch(records: QuerySet[UsageRecord], after: Place | None) -> list[StoredRecord]:
     """The next records in order of arrival, locked until the transaction ends."""
-    return list(following(records, after).select_for_update()[:BATCH_RECORDS])
+    return read_batch(records.select_for_update(), after)
 
 
-def following(records: QuerySet[UsageRecord], after: Place | None) -> QuerySet[UsageRecord]:
-    ordered = records.order_by("arrived_at", "record_id").only(*_READ)
-    if after is None:
-        return ordered
-    at, record_id = after
-    return ordered.filter(Q(arrived_at__gt=at) | Q(record_id__gt=record_id), arrived_at__gte=at)
+def read_batch(records: QuerySet[UsageRecord], after: Place | None) -> list[StoredRecord]:
+    """The next records in order of arrival."""
+    if after is not None:
+        at, record_id = after
+        records = records.filter(Q(arrived_at__gt=at) | Q(record_id__gt=record_id), arrived_at__gte=at)
+    rows = records.order_by("arrived_at", "record_id").values_list(*StoredRecord._fields)
+    return list(map(StoredRecord._make, rows[:BATCH_RECORDS]))

@@ -23,9 +23,10 @@ from apps.usage.services.rating import (
     BATCH_RECORDS,
     Place,
     Rated,
-    following,
+    StoredRecord,
     lock_batch,
     rate_stored,
+    read_batch,
     write_ratings,
 )
 
@@ -96,12 +97,12 @@ def _take_turn(pk: Any, now: datetime) -> bool:
     return len(records) == BATCH_RECORDS
 
 
-def _next_records(row: Rerating) -> list[UsageRecord]:
+def _next_records(row: Rerating) -> list[StoredRecord]:
     records = UsageRecord.objects.filter(arrived_at__gte=row.start, arrived_at__lt=row.end)
     after: Place | None = (row.cursor_at, row.cursor_id) if row.cursor_at and row.cursor_id else None
     if row.state == ReratingState.APPLYING:
         return lock_batch(records, after)
-    return list(following(records, after)[:BATCH_RECORDS])
+    return read_batch(records, after)
 
 
 def _note(row: Rerating, rated: list[Rated], now: datetime, *, is_last: bool) -> None:

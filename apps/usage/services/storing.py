@@ -69,6 +69,7 @@ _RENAMED = {
     "gateway_pico_usd": "gateway_cost_usd",
     "wasted_pico_usd": "wasted_usd",
 }
+_MEASURED = ("queue_ms", "ttft_ms", "engine_ms")
 _MAX_TAG_NAME, _MAX_TAG_VALUE = 64, 512
 _NO_TAGS = '"{}"'
 _incoming = Staging("usage_incoming", _STAGED)
@@ -77,10 +78,18 @@ _ids_of = attrgetter(*_IDS)
 _texts_of = attrgetter(*_TEXT_LIMITS)
 _limits = tuple(_TEXT_LIMITS.values())
 
+
+def _taken(name: str) -> str:
+    """A part of the time that cannot be is unknown: it costs nobody their record."""
+    if name in _MEASURED:
+        return f"CASE WHEN {name} >= 0 AND {name} < 'Infinity' THEN {name} END"
+    return f"{name} * 0.000000000001" if name.endswith("_pico_usd") else name
+
+
 _STORE = f"""
 WITH stored AS (
     INSERT INTO usage_record ({", ".join(_RENAMED.get(name, name) for name in _STAGED)})
-    SELECT {", ".join(f"{name} * 0.000000000001" if name.endswith("_pico_usd") else name for name in _STAGED)}
+    SELECT {", ".join(map(_taken, _STAGED))}
     FROM usage_incoming ORDER BY record_id
     ON CONFLICT DO NOTHING
     RETURNING record_id, {", ".join(READ)}

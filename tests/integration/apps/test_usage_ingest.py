@@ -84,6 +84,13 @@ def test_a_record_in_another_spelling_of_its_id_is_the_same_record():
     assert ingest(changed(record, record_id=record.record_id.upper())) == (0, 1)
 
 
+@pytest.mark.parametrize("part", ["queue_ms", "ttft_ms", "engine_ms"])
+def test_a_part_of_the_time_that_cannot_be_is_unknown_and_costs_nobody_the_record(part):
+    assert ingest(make_record(**{part: -5.04}), make_record(**{part: 7.5}), make_record(**{part: None})) == (3, 0)
+    assert reasons() == []
+    assert list(UsageRecord.objects.order_by("sequence").values_list(part, flat=True)) == [None, 7.5, None]
+
+
 def test_what_cannot_be_read_is_kept_as_it_came_and_the_rest_is_stored():
     line = b'{"record_id": 5}'
     assert ingest(make_record(), undecodable=[line]) == (2, 0)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from apps.usage.policies.checking import problem_of
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import (
     authorised,
@@ -116,6 +117,12 @@ async def test_the_answer_to_a_retry_by_the_client_is_a_request_of_its_own(tmp_p
     assert len({record.record_id for record in records}) == 2
 
 
+def without_names(record):
+    """Those of the test's tenants and engines are no ids."""
+    names = ("tenant_id", "key_id", "user_id", "version_id", "deployment_id", "endpoint_id", "node_id")
+    return msgspec.structs.replace(record, **dict.fromkeys(names, ""))
+
+
 def whole_answer(usage):
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a b c"}}
     told = {} if usage is None else {"usage": usage}
@@ -159,6 +166,19 @@ async def test_an_answer_whose_usage_cannot_be_read_is_charged_by_estimate_and_n
         (record,) = await gateway.wait_for_records(1)
     assert (record.outcome, record.usage_source) == ("completed", "estimated")
     assert min(record.input_tokens, record.output_tokens, record.cost_pico_usd) > 0
+
+
+@pytest.mark.parametrize("ttft_ms", [-5.0, 1e12, 0.0])
+async def test_a_time_that_cannot_be_is_unknown_and_makes_no_record_that_nobody_can_store(tmp_path, ttft_ms):
+    """A negative one puts the whole record into quarantine, tokens, cost and all."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 3}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "a b c"}}
+    body = {"choices": [choice], "usage": usage, "metrics": {"time_to_first_token_ms": ttft_ms}}
+    async with served_by(whole(msgspec.json.encode(body)), tmp_path) as (gateway, _):
+        assert (await gateway.chat()).status == 200
+        (record,) = await gateway.wait_for_records(1)
+    assert problem_of(without_names(record)) is None
+    assert (record.ttft_ms is None) == (ttft_ms != 0)
 
 
 async def test_what_the_engine_rejects_is_asked_and_counted_once(tmp_path):

@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from uuid import uuid4
 
 import pytest
+import redis
 
 from tests.support.limited_gateways import limited_gateways
 from tests.support.services import Services
-from workers.contracts.limits import Block, LimitRule, TenantLimits
+from workers.contracts.limits import ACCOUNT_KEY, WINDOW_KEY, Block, LimitRule, TenantLimits
 
 pytestmark = pytest.mark.integration
 
@@ -70,19 +71,23 @@ async def test_money_is_spent_to_the_last_request_that_fits_and_free_models_go_o
 
 
 @pytest.mark.parametrize(
-    ("kind", "amount", "unit"),
+    ("kind", "amount", "unit", "of"),
     [
-        ("tokens_per_day", 200, 1),
-        ("tokens_per_minute", 200, 1),
-        ("tokens_per_month", 170, 1),
-        ("cost_per_day", 10**8, 10**6),
+        ("tokens_per_day", 200, 1, {}),
+        ("tokens_per_minute", 200, 1, {}),
+        ("tokens_per_month", 170, 1, {}),
+        ("cost_per_day", 10**8, 10**6, {}),
+        ("tokens_per_day", 230, 1, {"model": "demo-chat"}),
+        ("cost_per_month", 9 * 10**7, 10**6, {"scope": "key", "subject": "*"}),
+        ("cost_total", 11 * 10**7, 10**6, {"scope": "end_user", "subject": "*"}),
+        ("tokens_per_minute", 150, 1, {"scope": "member", "subject": "*", "model": "demo-chat"}),
     ],
 )
 async def test_what_was_used_is_never_more_than_the_limit_and_less_by_no_request_that_would_fit(
-    yard, kind, amount, unit
+    yard, kind, amount, unit, of
 ):
     """Counted from outside: what the clients were told of tokens, those of output a million nanodollars each."""
-    await yard.set_limits(limits(kind, amount))
+    await yard.set_limits(limits(kind, amount, **of))
     used = []
     while told := [
         answer.json()["usage"] for answer in await yard.ask_all(*EVERYWHERE * 6, **EIGHT_TOKENS) if answer.status == 200
@@ -90,6 +95,17 @@ async def test_what_was_used_is_never_more_than_the_limit_and_less_by_no_request
         used += [usage["total_tokens"] if unit == 1 else usage["completion_tokens"] * unit for usage in told]
     assert sum(used) <= amount
     assert amount - sum(used) < 2 * max(used)
+
+
+async def test_no_account_stays_in_valkey_for_good(yard, valkey):
+    """Tabcorp/redis-rate-limiter#1: a key without an end shut its client out for ever."""
+    for kind, amount in (("requests_per_minute", 5), ("concurrent_requests", 3), ("cost_total", 10**8)):
+        await yard.set_limits(limits(kind, amount))
+        await yard.ask_all(*EVERYWHERE * 2, **EIGHT_TOKENS)
+    with redis.Redis.from_url(valkey.url) as client:
+        accounts = [*client.scan_iter(f"{ACCOUNT_KEY}*"), *client.scan_iter(f"{WINDOW_KEY}*")]
+        assert len(accounts) > 3
+        assert [key for key in accounts if client.ttl(key) < 0] == []
 
 
 async def test_each_user_has_a_limit_of_their_own_from_the_first_request(yard):

@@ -41,7 +41,7 @@ from apps.usage.models import UsageRecord
 from apps.usage.selectors.health import get_record_health
 from apps.usage.selectors.prices import get_tariffs
 from apps.usage.selectors.reports import scope_for, sum_usage
-from apps.usage.services.rating import rate_stored
+from apps.usage.services.rating import StoredRecord, rate_stored
 with every_tenant():
     now = timezone.now()
     rows = list(UsageRecord.objects.filter(request_id__startswith="chaos-"))
@@ -57,7 +57,10 @@ with every_tenant():
             str(sum(row.cost_usd for row in UsageRecord.objects.all())),
         ],
         "missing": health.missing_count, "quarantined": health.quarantined_count,
-        "mispriced": sum(rate_stored(row, get_tariffs()).is_changed for row in rows),
+        "mispriced": sum(
+            rate_stored(StoredRecord._make(row), get_tariffs()).is_changed
+            for row in UsageRecord.objects.filter(request_id__startswith="chaos-").values_list(*StoredRecord._fields)
+        ),
     }))
 """
 

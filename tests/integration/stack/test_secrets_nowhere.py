@@ -96,8 +96,10 @@ def use_wrongly(demo, planted):
     for text in (*planted.values(), GUESSED):
         bearer = {"Authorization": f"Bearer {text}x"}
         assert ask(demo, f"{text}x") == 401
-        for path in ("/api/v1/me/", "/metrics", f"/invitations/{text.replace('/', '')}x/"):
+        for path in ("/api/v1/me/", "/metrics"):
             status_of(urllib.request.Request(demo["console_url"] + path, headers=bearer))
+        if text.startswith("ty"):  # what else stands in an address, nobody can tell from a name
+            status_of(f"{demo['console_url']}/invitations/{text}x/")
     assert ask(demo, planted["API key"], model="no-such-model") == 404
     assert ask(demo, planted["API key"], path=f"/v1/{planted['API key']}") == 404
 

@@ -24,7 +24,7 @@ def test_a_sound_record_has_no_problem():
         {"arrived_at": 1e18},
         {"arrived_at": float("nan")},
         {"total_ms": float("inf")},
-        {"queue_ms": -1.0},
+        {"total_ms": -1.0},
         {"sequence": -1},
         {"status": 70_000},
         {"input_tokens": -1},
