@@ -108,9 +108,26 @@ def test_a_replica_is_drained_by_hand(operator, machine):
     make_deployment(version())
     reconcile(holder="test", now=NOW)
     replica = Replica.objects.get()
-    operator.post(f"/replicas/{replica.pk}/act/", {"act": "drain"})
-    replica.refresh_from_db()
-    assert replica.is_draining
+    act, page = f"/replicas/{replica.pk}/act/", f"/deployments/{replica.deployment_id}/"
+    assert f'action="{act}"' in text(operator.get(page))
+    for asked, is_draining, button in (
+        ("drain", True, "Keep"),
+        ("keep", False, "Drain"),
+        ("restart", False, "Restart"),
+    ):
+        operator.post(act, {"act": asked})
+        replica.refresh_from_db()
+        assert replica.is_draining is is_draining
+        assert f">{button}</button>" in text(operator.get(page))
+    operator.post(act, {"act": "keep"})
+    assert "Nobody has asked for this drain" in text(operator.get(page))
+
+
+def test_a_replica_that_failed_says_why_beside_its_state(operator, machine):
+    make_deployment(version())
+    reconcile(holder="test", now=NOW)
+    Replica.objects.update(state="failed", detail="ended with status 1: no such option")
+    assert "ended with status 1: no such option" in text(operator.get(f"/deployments/{Deployment.objects.get().pk}/"))
 
 
 def test_a_stranger_sees_none_of_it(client, people, machine):
