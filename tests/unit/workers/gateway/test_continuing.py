@@ -27,9 +27,7 @@ def question(path, body):
     found = peek(content)
     request = HttpRequest(head, content, 0.0, keeps_alive=True)
     limit = output_limit_of(found)
-    return Question(
-        request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m", output_limit=limit
-    )
+    return Question(request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m", output_limit=limit)
 
 
 def event(path, text, number, finish=None):
