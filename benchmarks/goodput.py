@@ -1,7 +1,7 @@
 """The score table: our policy and the peers' on public traces, on a simulated fleet.
 
     python benchmarks/goodput.py [--workload W3] [--policies tokenyard,kv-cost] [--seeds 1,2] [--load 0.7]
-        [--measured] [--json F]
+        [--half] [--begin 0.5] [--measured] [--json F]
 
 Without --policies: ours, and for each workload the peers that do best on it, with the knobs that do best on it.
 """
@@ -112,10 +112,11 @@ def main() -> None:
         "--measured", action="store_true",
         help="1.0 is what a backlogged fleet completes behind least-outstanding routing, measured here",
     )  # fmt: skip
+    parser.add_argument("--begin", type=float, default=0.0, help="leaves out this share of each trace's start: 0.5")
     parser.add_argument("--traces", type=Path, help="folder of the trace files")
     parser.add_argument("--json", type=Path, help="writes the rows there as well")
     arguments = parser.parse_args()
-    lab = Lab(arguments.traces)
+    lab = Lab(arguments.traces, arguments.begin)
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     rows = []
     print("| " + " | ".join(HEADINGS) + " |")

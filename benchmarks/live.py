@@ -62,7 +62,7 @@ class Cell(msgspec.Struct, frozen=True):
     time_scale: float = 1.0
 
 
-CELLS = (Cell("W1", 0.7, 90.0), Cell("W1", 1.5, 120.0), Cell("W3", 0.5, 60.0))
+CELLS = (Cell("W1", 0.7, 90.0), Cell("W1", 1.5, 120.0), Cell("W4", 2.0, 140.0))
 
 
 class Limits(msgspec.Struct, frozen=True):

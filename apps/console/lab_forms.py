@@ -6,7 +6,9 @@ from django import forms
 
 from workers.simulator.experiments import (
     MAX_REPLICAS,
+    MAX_UPLOAD_BYTES,
     POLICIES,
+    UPLOAD,
     Experiment,
     ExperimentError,
     FleetPart,
@@ -25,6 +27,10 @@ class ExperimentForm(forms.Form):
     day = forms.DateField(
         required=False, widget=forms.DateInput(attrs={"type": "date"}), help_text="Of the usage records, in UTC."
     )
+    recording = forms.FileField(
+        required=False, label="Trace of your own",
+        help_text=f"CSV with t_s,in,out, or JSON lines with t_s, in, out, h; at most {MAX_UPLOAD_BYTES // 2**20} MiB.",
+    )  # fmt: skip
     policies = forms.MultipleChoiceField(
         choices=[(name, name) for name in POLICIES], initial=["tokenyard", "least-outstanding"],
         widget=forms.CheckboxSelectMultiple,
@@ -51,7 +57,8 @@ class ExperimentForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        traces = [(USAGE_RECORDS, "Usage records of a day"), *((name, name) for name in list_traces())]
+        own = [(USAGE_RECORDS, "Usage records of a day"), (UPLOAD, "A trace of your own")]
+        traces = [*own, *((name, name) for name in list_traces())]
         cast("forms.ChoiceField", self.fields["trace"]).choices = traces
         cast("forms.ChoiceField", self.fields["engine"]).choices = [(name, name) for name in list_engines()]
 
@@ -59,7 +66,19 @@ class ExperimentForm(forms.Form):
         values = super().clean() or {}
         if values.get("trace") == USAGE_RECORDS and not values.get("day"):
             self.add_error("day", "Choose a day.")
+        if values.get("trace") == UPLOAD and not values.get("recording"):
+            self.add_error("recording", "Choose a file.")
         return values
+
+    def clean_recording(self) -> bytes | None:
+        """Read only as far as it may be large."""
+        file = self.cleaned_data["recording"]
+        return None if file is None else file.read(MAX_UPLOAD_BYTES + 1)
+
+    def uploaded(self) -> bytes | None:
+        values = self.cleaned_data
+        recording: bytes | None = values["recording"] if values["trace"] == UPLOAD else None
+        return recording
 
     def clean_others(self) -> tuple[FleetPart, ...]:
         text = self.cleaned_data["others"]

@@ -2,6 +2,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.common.errors import InvalidInputError
 from apps.common.parsing import StrictJSONParser, parsed
 from apps.declarations import serializers
 from apps.declarations.parsing import TextYAMLParser, XYAMLParser, YAMLParser
@@ -31,6 +32,8 @@ class ApplyView(OperatorView):
     def post(self, request: Request) -> Response:
         asked = parsed(serializers.ApplyQuerySerializer, request.query_params)
         documents = documents_of(request.data)
+        if request.data == []:
+            raise InvalidInputError("the body holds no document; to prune all of a set say so: {documents: []}")
         for name in sorted(kinds_of(documents)):
             self.require(may_somewhere(self.actor, CATALOGUE[name].permission))
         applied = apply_documents(

@@ -92,6 +92,7 @@ class PolicyRun(models.Model):
     """An experiment of the policy lab: `experiment` is what was asked for, `summaries` what came of it so far.
 
     `touched_at` is when something was last heard of it; one that falls silent while it runs is taken for lost.
+    `recording` is a trace that came with it, gzipped, until it is over.
     """
 
     class State(models.TextChoices):
@@ -104,6 +105,7 @@ class PolicyRun(models.Model):
     created_at = models.DateTimeField()
     created_by = models.CharField(max_length=150)
     experiment = models.JSONField()
+    recording = models.BinaryField(null=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     progress = models.FloatField(default=0.0)
     step = models.CharField(max_length=200, blank=True)

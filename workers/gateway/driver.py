@@ -176,7 +176,10 @@ class Driver:
     # -- time
 
     def tick(self) -> None:
-        self._timer = None
+        """By the timer, or by whoever else has a clock: there is one timer all the same."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._carry_out(self._scheduler.tick(self._monotonic()))
 
     def _arm(self) -> None:

@@ -75,7 +75,7 @@ class Meter:
         observers: Sequence[Callable[[UsageRecord], None]] = (),
         settled: Callable[[object, int, int], None] | None = None,
     ) -> None:
-        self._observers = observers
+        self._observers = list(observers)
         self._settled = settled
         self._records = records
         self._origin = origin

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from workers.gateway.connections import Connections
 from workers.gateway.heads import Headers, RequestHead, header_lines
-from workers.gateway.requests import BodySink, HttpRequest, RefusedRequestError, RequestReader
+from workers.gateway.request_heads import RefusedRequestError
+from workers.gateway.requests import BodySink, HttpRequest, RequestReader
 from workers.gateway.retelling import tell_again
 from workers.gateway.turns import Turn
 

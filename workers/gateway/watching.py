@@ -17,7 +17,7 @@ from workers.gateway.upstream import EnginePool, UpstreamError
 
 logger = logging.getLogger(__name__)
 
-LOOK_EACH_S = 0.1
+LOOK_EACH_S = 0.125
 BUSY_EACH_S = 0.25
 IDLE_EACH_S = 2.0
 ANSWER_WITHIN_S = 1.0

@@ -19,6 +19,7 @@ MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
+HOT_MARGIN = 4
 NO_HITS: dict[int, int] = {}
 ROUNDING_S = 1e-9
 TIE_S = 1e-3
@@ -85,8 +86,8 @@ class Fleet:
         self._place(endpoint, now)
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
-        """After a report: it changes nothing but the KV cache that is in use, and what was open is so still."""
-        if endpoint.number not in self._open:
+        """After a report: it changes nothing but the KV cache that is in use; time may have opened the endpoint."""
+        if endpoint.opens_at <= now and endpoint.number not in self._open:
             self._place(endpoint, now)
 
     def _place(self, endpoint: EndpointModel, now: float) -> None:
@@ -206,11 +207,10 @@ class Fleet:
     def _hits(self, request: Request) -> dict[int, int]:
         """Cached tokens by endpoint, of those with the longest matches."""
         hits: dict[int, int] = {}
-        if request.prefix_blocks:
-            for blocks, mask_of_level in self.index.match(request.prefix_blocks):
-                tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
-                for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
-                    hits[number] = tokens
+        for blocks, mask_of_level in self.index.match(request.prefix_blocks):
+            tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
+            for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
+                hits[number] = tokens
         return hits
 
     def _least_running(self, mask: int, count: int) -> list[int]:
@@ -246,7 +246,7 @@ class Fleet:
             return _why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
-        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(endpoint):
+        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits
@@ -263,13 +263,22 @@ class Fleet:
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
 
-    def _is_hot(self, endpoint: EndpointModel) -> bool:
-        """Whether one more would be too many beside the others that may be sent anything, and more than is even."""
+    def _is_hot(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> bool:
+        """Whether the endpoint would run too many beside the mean of those that may be sent anything.
+
+        Of requests that share what this one would find cached, that is more than an even spread of everything; of all
+        together HOT_MARGIN more, so that conversations need not leave their endpoint while little runs.
+        """
         running = self._running + 1
         for unusable in self._unusable.values():
             running -= len(unusable.running)
         mean = running / max(1, len(self.endpoints) - len(self._unusable))
-        return len(endpoint.running) + 1 > max(ceil(mean), self._tuning.hot_factor * mean)
+        many, after = self._tuning.hot_factor * mean, len(endpoint.running) + 1
+        if after <= max(ceil(mean), many):
+            return False
+        request = ticket.request
+        shared = request.prefix_blocks[hit_tokens // request.block_tokens - 1]
+        return after > many + HOT_MARGIN or endpoint.pins.holders_of(shared) + 1 > max(ceil(mean), many)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.

@@ -32,10 +32,14 @@ class NextTicket:
         """Whether looking again would find again that nothing can go."""
         found = self._fleet.standstill
         if found.holds(self._changes(), float(look_ahead), now):
-            self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
+            self.passed_over()
             return True
         found.look(float(look_ahead), self._plan.next_overdue_at())
         return False
+
+    def passed_over(self) -> None:
+        """What is overdue, by something else that went, or by nothing."""
+        self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
 
     def _overdue(self, now: float) -> Pair | None:
         """Seldom, so that it makes few others late."""
@@ -62,7 +66,7 @@ class NextTicket:
             endpoint = self._choose(ticket, now)
             if endpoint is None:
                 passed[ticket.number] = ticket
-            elif self._comes_too_late(ticket):
+            elif self.comes_too_late(ticket):
                 self._plan.be_late(ticket)
             else:
                 choice = (ticket, endpoint)
@@ -72,7 +76,7 @@ class NextTicket:
             self._fleet.standstill.ends_at(now)
         return choice
 
-    def _comes_too_late(self, ticket: Ticket) -> bool:
+    def comes_too_late(self, ticket: Ticket) -> bool:
         """Where it was just chosen to go, and others could make it."""
         is_late = ticket.has_limit and self._fleet.first_token_at > ticket.first_token_by
         return is_late and self._fleet.load > PRICED_LOAD

@@ -84,9 +84,9 @@ class Pool:
         self._appraise(ticket, now)
         if not self.waiting and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
-            if endpoint is not None and not self._comes_too_late(ticket):
+            if endpoint is not None and not self._next.comes_too_late(ticket):
                 self._queue.served_at_once(ticket)
-                self._sends_until_overdue = max(0, self._sends_until_overdue - 1)
+                self._next.passed_over()
                 self._hand_over(ticket, endpoint, now)
                 return endpoint
         self.waiting[ticket.number] = ticket

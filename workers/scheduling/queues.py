@@ -230,10 +230,10 @@ class Queues:
     def cut_off(self, request_ids: list[int], reason: CancelReason, now: float) -> list[Command]:
         commands: list[Command] = []
         for request_id in request_ids:
-            ticket = self.tickets.get(request_id)
-            if ticket is not None and ticket.endpoint is None:
+            ticket = self.tickets[request_id]
+            if ticket.endpoint is None:
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
-            elif ticket is not None:
+            else:
                 commands.append(Cancel(request_id, reason))
         return commands
 

@@ -171,9 +171,9 @@ class Workflows:
         return kind
 
     def _forget(self, now: float) -> None:
-        while self._workflows:
-            key = next(iter(self._workflows))
-            workflow = self._workflows[key]
+        """The one just seen is never among them."""
+        while True:
+            key, workflow = next(iter(self._workflows.items()))
             if len(self._workflows) <= MAX_WORKFLOWS and now - workflow.seen_at < FORGET_AFTER_S:
                 return
             kind = self._kind_of(workflow.tenant_id)

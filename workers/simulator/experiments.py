@@ -4,7 +4,9 @@ The control plane imports this module and no other of the simulator. `python -m 
 experiment in a process of its own.
 """
 
+import csv
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,13 +19,18 @@ from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, LENGTH_SIGMA, OURS, L
 from workers.simulator.replay import ReplayConfig
 from workers.simulator.summary import Summary, summarise
 from workers.simulator.traces import TraceRequest, default_folder, read_lengths, read_prefixes
+from workers.simulator.uploads import MAX_UPLOAD_BYTES, name_of_upload, pack_upload
 from workers.simulator.workloads.registry import WORKLOADS
 from workers.simulator.workloads.requests import RecordedRequest, of_requests, of_trace
 from workers.simulator.workloads.workload import Workload, predict
 
-__all__ = ["CLAIRVOYANT", "OURS", "RECORDS", "Experiment", "FleetPart", "RecordedRequest", "Summary", "run"]
+__all__ = [
+    "CLAIRVOYANT", "MAX_UPLOAD_BYTES", "OURS", "RECORDS", "UPLOAD", "Experiment", "FleetPart", "RecordedRequest",
+    "Summary", "name_of_upload", "pack_upload", "read_through", "run",
+]  # fmt: skip
 
 RECORDS = "usage-records"
+UPLOAD = "upload"
 POLICIES = (
     OURS, "round-robin", "random", "least-outstanding", "power-of-two", "cache-aware", "prefix-aware", "prefix-load",
     "kv-cost", "kv-cost+32+edf+late", "least-outstanding+32+fcfs", "least-outstanding+32+vtc",
@@ -91,6 +98,11 @@ def list_traces(folder: Path | None = None) -> list[str]:
 
 def list_engines(folder: Path | None = None) -> list[str]:
     return Lab(folder).engines()
+
+
+def read_through(trace: str, folder: Path | None = None) -> int:
+    """How many requests a trace file has; raises ExperimentError for what cannot be read."""
+    return len(_read(trace, folder or default_folder()))
 
 
 def check(experiment: Experiment, folder: Path | None = None) -> None:
@@ -228,5 +240,5 @@ def _read(trace: str, folder: Path) -> list[TraceRequest]:
         raise ExperimentError(f"There is no trace {trace!r}.")
     try:
         return reader(path)
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zlib.error, csv.Error) as error:
         raise ExperimentError(f"The trace {trace!r} cannot be read: {error}") from error

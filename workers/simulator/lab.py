@@ -56,7 +56,9 @@ def jobs_of(workload: Workload) -> list[Job]:
 class Lab:
     """Builds workloads from the traces of a folder and plays them."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, begin: float = 0.0) -> None:
+        """`begin` leaves out that share of each trace at its start."""
+        self._begin = begin
         self.folder = folder or default_folder()
         self._costs = load_costs(self.folder)
 
@@ -71,7 +73,7 @@ class Lab:
         rng = Random(f"{name} {seed}")
         rate_per_s = load * recipe.unit_per_s
         duration_s = recipe.duration_s if duration_s is None else duration_s
-        setting = Setting(self.folder, self._costs[recipe.engine], load, rate_per_s, duration_s, rng)
+        setting = Setting(self.folder, self._costs[recipe.engine], load, rate_per_s, duration_s, rng, self._begin)
         workload = recipe.build(setting)
         predict(jobs_of(workload), LENGTH_SIGMA, Random(f"lengths {seed}"))
         return workload

@@ -10,7 +10,7 @@ from msgspec import Struct
 from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.interface import Command, Core, Dispatch, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
-from workers.simulator.engine import Engine
+from workers.simulator.engine import BLOCK_TOKENS, Engine
 from workers.simulator.job import Job
 from workers.simulator.reports import Gauge, ReportClock
 from workers.simulator.workloads.workload import Session, Workload
@@ -18,6 +18,8 @@ from workers.simulator.workloads.workload import Session, Workload
 VERSION = "v"
 _ARRIVAL, _STEP, _REPORT, _TICK = range(4)
 MIN_TICK_S = 0.001
+MARGIN = 0.02
+"""What would not fit into an engine's KV cache is refused, as by a limit of the context."""
 
 
 class ReplayConfig(Struct, frozen=True):
@@ -49,6 +51,7 @@ class Replay:
         self._engines = {engine.name: engine for engine in engines}
         self._gauges = {engine.name: Gauge(engine) for engine in engines}
         self._config = config
+        self._longest_tokens = min(engine.kv.total for engine in engines) * BLOCK_TOKENS * (1 - MARGIN)
         has_reports = getattr(core, "reads_reports", True)
         self._clock = ReportClock(config.report_every_s, config.report_age_s if has_reports else 0.0)
         self._reports_matter_at: Callable[[], float] = getattr(core, "reports_matter_at", _always)
@@ -149,6 +152,9 @@ class Replay:
 
     def _arrive(self, job: Job) -> None:
         job.arrived_at = self.now
+        if job.prompt_tokens + job.output_tokens > self._longest_tokens:
+            self._refuse(job)
+            return
         self._jobs[job.number] = job
         for gauge in self._gauges.values():
             self._tell(gauge)
@@ -202,9 +208,11 @@ class Replay:
             if isinstance(command, Dispatch):
                 self._dispatch(self._jobs[command.request_id], command.endpoint_id)
             elif isinstance(command, Reject):
-                job = self._jobs.pop(command.request_id)
-                job.is_refused = True
-                self._follow_up(job)
+                self._refuse(self._jobs.pop(command.request_id))
+
+    def _refuse(self, job: Job) -> None:
+        job.is_refused = True
+        self._follow_up(job)
 
     def _dispatch(self, job: Job, name: str) -> None:
         engine = self._engines[name]

@@ -3,13 +3,18 @@
 import csv
 import gzip
 import os
+from collections.abc import Iterable
+from io import TextIOWrapper
+from math import isfinite
 from pathlib import Path
+from typing import IO, cast
 
 import msgspec
 
 TRACES_VARIABLE = "TOKENYARD_TRACES"
 SESSION_BLOCK_TOKENS = 64
 MOONCAKE_BLOCK_TOKENS = 512
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 class TraceRequest(msgspec.Struct, frozen=True):
@@ -50,17 +55,39 @@ def default_folder() -> Path:
 
 def read_lengths(path: Path) -> list[TraceRequest]:
     """Traces of times and lengths alone."""
-    with gzip.open(path, "rt") as lines:
-        rows = csv.DictReader(lines)
-        return [TraceRequest(float(row["t_s"]), int(row["in"]), max(1, int(row["out"]))) for row in rows]
+    with _open(path) as file:
+        rows = csv.DictReader(TextIOWrapper(file, encoding="utf-8", newline=""))
+        return _in_order(TraceRequest(float(row["t_s"]), int(row["in"]), max(1, int(row["out"]))) for row in rows)
 
 
 def read_prefixes(path: Path) -> list[TraceRequest]:
-    with gzip.open(path, "rb") as lines:
+    with _open(path) as lines:
         decoded = [msgspec.json.decode(line, type=_MooncakeLine) for line in lines]
-    return [TraceRequest(line.t_s, line.input, max(1, line.out), tuple(line.h)) for line in decoded]
+    return _in_order(TraceRequest(line.t_s, line.input, max(1, line.out), tuple(line.h)) for line in decoded)
 
 
 def read_sessions(path: Path) -> list[TraceSession]:
-    with gzip.open(path, "rb") as lines:
+    with _open(path) as lines:
         return [msgspec.json.decode(line, type=TraceSession) for line in lines]
+
+
+def later(trace: list[TraceRequest], begin: float) -> list[TraceRequest]:
+    """Without so large a share of its start; its times begin at 0 again."""
+    rest = trace[int(begin * len(trace)) :]
+    if not begin or not rest:
+        return rest
+    return [msgspec.structs.replace(request, at_s=request.at_s - rest[0].at_s) for request in rest]
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Gzipped or not, whatever its name says."""
+    with path.open("rb") as file:
+        is_gzipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzipped else path.open("rb")
+
+
+def _in_order(requests: Iterable[TraceRequest]) -> list[TraceRequest]:
+    found = sorted(requests, key=lambda request: request.at_s)
+    if not all(isfinite(request.at_s) and request.prompt_tokens >= 0 for request in found):
+        raise ValueError("times and lengths must be numbers, and no length below 0")
+    return found

@@ -23,8 +23,11 @@ COMPARED = ("in_slo", "goodput_per_s", "usd_per_request", "usd_per_workflow", "r
 @page(operators)
 @require_http_methods(["GET", "POST"])
 def lab(request: ConsoleRequest) -> HttpResponseBase:
-    form = ExperimentForm(request.POST or None)
-    run = attempt(form, lambda: request_run(actor=request.actor, experiment=form.experiment(), now=now()))
+    form = ExperimentForm(request.POST or None, request.FILES or None)
+    run = attempt(
+        form,
+        lambda: request_run(actor=request.actor, experiment=form.experiment(), now=now(), recording=form.uploaded()),
+    )
     if run is not None:
         return redirect("console:lab_run", run_id=run.pk)
     status = 422 if form.is_bound else 200

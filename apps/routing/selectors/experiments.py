@@ -16,11 +16,11 @@ MAX_RECORDS = 200_000
 
 def list_runs() -> QuerySet[PolicyRun]:
     """Newest first."""
-    return PolicyRun.objects.all()
+    return PolicyRun.objects.defer("recording")
 
 
 def get_run(run_id: UUID) -> PolicyRun:
-    run = PolicyRun.objects.filter(pk=run_id).first()
+    run = list_runs().filter(pk=run_id).first()
     if run is None:
         raise NotFoundError("no such run of the policy lab")
     return run

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Timer
 from typing import IO, Any
 
@@ -16,8 +19,16 @@ from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.routing.models import PolicyRun
-from apps.routing.selectors.experiments import list_requests_of_day
-from workers.simulator.experiments import RECORDS, Experiment, ExperimentError, check
+from apps.routing.selectors.experiments import MAX_RECORDS, list_requests_of_day
+from workers.simulator.experiments import (
+    RECORDS,
+    Experiment,
+    ExperimentError,
+    check,
+    name_of_upload,
+    pack_upload,
+    read_through,
+)
 
 RECORDS_PREFIX = "usage:"
 KEPT_RUNS = 200
@@ -26,18 +37,54 @@ MAX_RUN_S = 1800
 Clock = Callable[[], datetime]
 
 
-def request_run(*, actor: Actor, experiment: Experiment, now: datetime) -> PolicyRun:
-    """Puts it in line; raises InvalidInputError for what could not be run."""
-    check_experiment(experiment)
+def request_run(*, actor: Actor, experiment: Experiment, now: datetime, recording: bytes | None = None) -> PolicyRun:
+    """Puts it in line; raises InvalidInputError for what could not be run.
+
+    `recording` is a trace that came with it, for experiments whose trace is UPLOAD.
+    """
+    packed = None if recording is None else _packed(recording)
+    with _at_hand(experiment, packed) as checked:
+        check_experiment(checked)
     with transaction.atomic():
         run = PolicyRun.objects.create(
-            created_at=now, created_by=actor.name, experiment=msgspec.to_builtins(experiment), touched_at=now
+            created_at=now,
+            created_by=actor.name,
+            experiment=msgspec.to_builtins(experiment),
+            recording=packed,
+            touched_at=now,
         )
         record_change(actor=actor, action="policy_run.requested", subject=run, now=now, after=run.experiment)
         old = PolicyRun.objects.values_list("pk", flat=True)[KEPT_RUNS:]
         PolicyRun.objects.filter(pk__in=list(old)).delete()
         enqueue_on_commit("routing.run_experiments")
     return run
+
+
+def _packed(recording: bytes) -> bytes:
+    try:
+        return pack_upload(recording)
+    except ValueError as error:
+        raise InvalidInputError(str(error), fields={"recording": str(error)}) from error
+
+
+@contextmanager
+def _at_hand(experiment: Experiment, packed: bytes | None) -> Iterator[Experiment]:
+    """The trace that came with it lies in a file meanwhile, read through."""
+    if packed is None:
+        yield experiment
+        return
+    with TemporaryDirectory() as directory:
+        file = Path(directory, name_of_upload(packed))
+        file.write_bytes(packed)
+        try:
+            requests = read_through(str(file))
+        except ExperimentError as error:
+            message = "Neither CSV with t_s,in,out nor JSON lines with t_s, in, out and h."
+            raise InvalidInputError(message, fields={"recording": message}) from error
+        if not 0 < requests <= MAX_RECORDS:
+            message = f"The trace has {requests:,} requests; between 1 and {MAX_RECORDS:,} can be played."
+            raise InvalidInputError(message, fields={"recording": message})
+        yield msgspec.structs.replace(experiment, trace=str(file))
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -78,8 +125,9 @@ def run_next(*, clock: Clock) -> PolicyRun | None:
         return None
     try:
         experiment = with_records(msgspec.convert(run.experiment, type=Experiment))
-        for line in _play(experiment):
-            _note(run, line, clock())
+        with _at_hand(experiment, run.recording) as playable:
+            for line in _play(playable):
+                _note(run, line, clock())
     except (InvalidInputError, msgspec.ValidationError, OSError) as error:
         _fail(run, str(error), clock())
     if not run.is_over:
@@ -111,12 +159,12 @@ def _note(run: PolicyRun, line: dict[str, Any], now: datetime) -> None:
     if (progress := line.get("progress")) is not None:
         run.progress, run.step = min(1.0, progress), line.get("text", "")[:200]
     if run.progress == 1.0:
-        run.state = PolicyRun.State.DONE
+        run.state, run.recording = PolicyRun.State.DONE, None
     run.save()
 
 
 def _fail(run: PolicyRun, error: str, now: datetime) -> None:
-    run.state, run.error, run.touched_at = PolicyRun.State.FAILED, error[:500], now
+    run.state, run.error, run.touched_at, run.recording = PolicyRun.State.FAILED, error[:500], now, None
     run.save()
 
 

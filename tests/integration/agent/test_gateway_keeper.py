@@ -59,6 +59,16 @@ async def test_the_agent_brings_up_the_gateway_and_again_when_it_dies(node, plac
         assert b"TOKENYARD_AGENT_TOKEN" not in environment_of(held.pid)
 
 
+async def test_the_gateway_has_as_many_processes_as_the_agent_was_told(node, place):
+    async with control_plane() as plane:
+        plane.snapshot = snapshot(3)
+        with agent(node, plane, **place, TOKENYARD_GATEWAY_PROCESSES="2"):
+            await eventually(lambda: serves(plane), timeout_s=60)
+            health = await call(int(place["TOKENYARD_GATEWAY_ADMIN_PORT"]), "GET", "/healthz")
+            assert health.json()["processes"] == 2
+            assert health.json()["boot_id"] == plane.latest.gateway.boot_id
+
+
 async def test_an_agent_of_newer_code_hands_over_to_a_gateway_of_the_same_without_a_refused_connection(node, place):
     port = int(place["TOKENYARD_GATEWAY_PORT"])
     async with control_plane() as plane:

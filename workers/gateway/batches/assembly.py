@@ -15,7 +15,8 @@ from workers.gateway.batches.threads import StoreThread
 from workers.gateway.connections import Connections
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import RequestHead
-from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest, RefusedRequestError
+from workers.gateway.request_heads import RefusedRequestError
+from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.sisters.company import Company
 from workers.gateway.spool import Spool

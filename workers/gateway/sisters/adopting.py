@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 
-from workers.gateway.requests import RefusedRequestError
+from workers.gateway.request_heads import RefusedRequestError
 from workers.gateway.server import ClientConnection
 from workers.gateway.sisters.channel import Passed, receive
 

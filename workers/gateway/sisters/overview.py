@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 import msgspec
 from msgspec import Struct
@@ -44,6 +45,7 @@ class Overview:
         self._seconds_since_beat = seconds_since_beat
         self._shown: dict[int, tuple[int, dict[str, Family]]] = {}
         self._gone: dict[str, Family] = {}
+        self._lock = Lock()
         self._pages = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -86,21 +88,23 @@ class Overview:
     # -- metrics
 
     def _metrics(self) -> tuple[int, str, str]:
-        views = self._read_views()
-        for view, page in zip(views, self._ask_all("/metrics"), strict=True):
-            self._note(view, page)
-        merged = merge_families(
-            [families_of_processes(views), *(shown for _, shown in self._shown.values()), self._gone]
-        )
+        views, pages = self._read_views(), self._ask_all("/metrics")
+        with self._lock:
+            for view, page in zip(views, pages, strict=True):
+                self._note(view, page)
+            shown = [shown for _, shown in self._shown.values()]
+            merged = merge_families([families_of_processes(views), *shown, self._gone])
         return _OK, CONTENT_TYPE, write_exposition(merged)
 
     def _note(self, view: View, page: Page | None) -> None:
-        """One that does not answer now is shown as it was; of one that has been replaced its counts stay."""
+        """One that does not answer now is shown as it was; of one that has died its counts stay."""
         restarts, shown = self._shown.get(view.number, (view.restarts, {}))
         if restarts != view.restarts:
             self._gone = merge_families([self._gone, counted(shown)])
             shown = {}
-        if page is not None and page.status == _OK:
+        if not view.is_up:
+            shown = counted(shown)
+        elif page is not None and page.status == _OK:
             shown = read_exposition(page.body)
         self._shown[view.number] = (view.restarts, shown)
 

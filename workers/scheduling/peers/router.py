@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from workers.scheduling.interface import Command, Dispatch, EngineReport, Reject, Request
+from workers.scheduling.peers.orders import FirstCome
 from workers.scheduling.prefix.index import PrefixIndex
 
 
@@ -69,7 +70,8 @@ class Router:
         self, picker: Picker, *, kv_capacity_tokens: int, gate: Gate | None = None, order: Order | None = None,
         shed: Shed | None = None,
     ) -> None:  # fmt: skip
-        self._picker, self._gate, self._order, self._shed = picker, gate, order, shed
+        self._picker, self._gate, self._shed = picker, gate, shed
+        self._order = order or FirstCome()
         self._kv_capacity_tokens = kv_capacity_tokens
         self._targets: dict[str, Target] = {}
         self._sent: dict[int, Sent] = {}
@@ -100,8 +102,7 @@ class Router:
         if self._gate is None:
             return [self._send(request, list(self._targets.values()))]
         self._arrivals += 1
-        key = self._order.key(request) if self._order else (0.0,)
-        heapq.heappush(self._queue, (key, self._arrivals, request))
+        heapq.heappush(self._queue, (self._order.key(request), self._arrivals, request))
         return self._drain(now)
 
     def first_token(self, request_id: int, now: float) -> list[Command]:
@@ -139,12 +140,11 @@ class Router:
         return commands
 
     def _pop(self) -> Request:
-        if self._order is not None and self._order.is_dynamic():
+        if self._order.is_dynamic():
             self._queue = [(self._order.key(request), number, request) for _, number, request in self._queue]
             heapq.heapify(self._queue)
         request = heapq.heappop(self._queue)[2]
-        if self._order is not None:
-            self._order.served(request)
+        self._order.served(request)
         return request
 
     def _send(self, request: Request, targets: list[Target]) -> Dispatch:

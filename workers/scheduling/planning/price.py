@@ -4,7 +4,8 @@ from collections import deque
 from math import log2
 
 WINDOW_S = 20.0
-BUCKETS_PER_OCTAVE = 4
+BUCKETS_PER_OCTAVE = 32
+"""Two per cent of density each: of much that is nearly alike a wide one would let in all or nothing."""
 PRICED_LOAD = 0.7
 LASTING_RATE = 0.01
 """Per update: at four a second, a mean over some 25 s of the window's load."""
@@ -44,16 +45,21 @@ class Demand:
         """No price is needed for now: arrivals cost less."""
         self._steps_by_bucket = None
 
-    def steps_price(self, room_s: float) -> float:
-        """The density at which the densest-first sum fills `room_s` of the steps; 0 when everything fits."""
-        return _price(self._buckets(), room_s) if self.steps_s > room_s else 0.0
+    def price(self, room_s: float, *, of_kv: bool) -> float:
+        """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits.
 
-    def kv_price(self, room_s: float) -> float:
-        """The same of the KV cache."""
-        if self.kv_s <= room_s:
+        It is the least of its bucket: requests that are alike are let in together, and what then fits is the plan's to
+        say.
+        """
+        if (self.kv_s if of_kv else self.steps_s) <= room_s:
             return 0.0
-        self._buckets()
-        return _price(self._kv_by_bucket, room_s)
+        steps_by_bucket = self._buckets()
+        by_bucket = self._kv_by_bucket if of_kv else steps_by_bucket
+        for bucket in sorted(by_bucket, reverse=True):
+            room_s -= by_bucket[bucket]
+            if room_s < 0:
+                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
+        return 0.0
 
     def _count(self, density: float, steps_s: float, kv_s: float) -> None:
         self.steps_s += steps_s
@@ -75,15 +81,6 @@ class Demand:
 def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
     bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
     by_bucket[bucket] = by_bucket.get(bucket, 0.0) + cost_s
-
-
-def _price(by_bucket: dict[int, float], room_s: float) -> float:
-    for bucket in sorted(by_bucket, reverse=True):
-        cost_s = by_bucket[bucket]
-        if cost_s > room_s:
-            return float(2.0 ** ((bucket + 1 - room_s / cost_s) / BUCKETS_PER_OCTAVE))
-        room_s -= cost_s
-    return 0.0
 
 
 class BidPrices:
@@ -130,10 +127,10 @@ class BidPrices:
             self._relax()
 
     def _set_prices(self, room_s: float) -> None:
-        steps_price, kv_price = self._all.steps_price(room_s), self._all.kv_price(room_s)
+        steps_price, kv_price = self._all.price(room_s, of_kv=False), self._all.price(room_s, of_kv=True)
         self.price = max(steps_price, kv_price)
         if self._is_fair:
-            self._prices = self._share_out(room_s, is_kv=kv_price > steps_price) if self.price else {}
+            self._prices = self._share_out(room_s, of_kv=kv_price > steps_price) if self.price else {}
 
     def _relax(self) -> None:
         self.price = 0.0
@@ -149,15 +146,15 @@ class BidPrices:
             if not demand.steps_s:
                 del self._by_tenant[tenant_id], self._weights[tenant_id]
 
-    def _share_out(self, room_s: float, *, is_kv: bool) -> dict[str, float]:
+    def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
-        asked_s = {tenant_id: demand.kv_s if is_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
+        asked_s = {tenant_id: demand.kv_s if of_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}
         for tenant_id in sorted(asked_s, key=lambda tenant_id: asked_s[tenant_id] / self._weights[tenant_id]):
             demand, weight = self._by_tenant[tenant_id], self._weights[tenant_id]
             share_s = min(asked_s[tenant_id], room_s * weight / weight_left)
-            prices[tenant_id] = demand.kv_price(share_s) if is_kv else demand.steps_price(share_s)
+            prices[tenant_id] = demand.price(share_s, of_kv=of_kv)
             room_s -= share_s
             weight_left -= weight
         return prices

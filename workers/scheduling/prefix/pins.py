@@ -31,6 +31,9 @@ class Pins:
             else:
                 holders[block] = held - 1
 
+    def holders_of(self, block: int) -> int:
+        return self._holders.get(block, 0)
+
     def held_tokens(self, request: Request) -> int:
         """Of its prompt; who holds a block holds those before it."""
         holders, blocks = self._holders, request.prefix_blocks

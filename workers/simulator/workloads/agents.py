@@ -15,7 +15,7 @@ MAX_GAP_S = 3.0
 
 def build(setting: Setting) -> Workload:
     """Sessions start as a Poisson process that began long ago; their calls come at their recorded distances."""
-    recorded = read_recorded(setting.folder)
+    recorded = read_recorded(setting.folder, setting.begin)
     spans = [_offsets(session)[-1] for session in recorded]
     calls_per_session = sum(len(session.calls) for session in recorded) / len(recorded)
     begun_s = max(spans)

@@ -5,7 +5,7 @@ import gzip
 
 from workers.simulator.engine import EngineLimits
 from workers.simulator.job import Job
-from workers.simulator.traces import TraceRequest, read_lengths
+from workers.simulator.traces import TraceRequest, later, read_lengths
 from workers.simulator.workloads.tenants import steady
 from workers.simulator.workloads.workload import Setting, Workload
 
@@ -19,9 +19,9 @@ TTFT_S, TPOT_S = 1.0, 0.12
 def build(setting: Setting) -> Workload:
     """`load` and `rate_per_s` are those of the burst."""
     path = setting.folder / "servegen_mlarge.csv.gz"
-    trace = read_lengths(path)
+    trace = later(read_lengths(path), setting.begin)
     with gzip.open(path, "rt") as lines:
-        clients = [row["client"] for row in csv.DictReader(lines)]
+        clients = [row["client"] for row in csv.DictReader(lines)][-len(trace) :]
     tenant_of = dict(zip(map(id, trace), clients, strict=True))
     calm_per_s = setting.rate_per_s * CALM_LOAD / setting.load
     speed = calm_per_s * trace[-1].at_s / len(trace)

@@ -6,7 +6,7 @@ from random import Random
 from workers.scheduling.latency.step_cost import StepCost
 from workers.simulator.engine import EngineLimits
 from workers.simulator.job import Job
-from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest, read_prefixes
+from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest, later, read_prefixes
 from workers.simulator.workloads.workload import Setting, Workload, prefill_s
 
 ENGINE = "llama3-8b/h100/tp1"
@@ -16,7 +16,7 @@ TTFT_S, TTFT_PREFILLS, TPOT_S = 2.0, 2.0, 0.15
 
 
 def build(setting: Setting) -> Workload:
-    trace = read_prefixes(setting.folder / "mooncake_conversation.jsonl.gz")
+    trace = later(read_prefixes(setting.folder / "mooncake_conversation.jsonl.gz"), setting.begin)
     trace = trace[: int(setting.rate_per_s * setting.duration_s)]
     times = _spread(trace, setting.rng)
     speed = setting.rate_per_s * times[-1] / len(trace)

@@ -48,9 +48,10 @@ class Recorded:
         return tuple(number * parts + part for number in numbers for part in range(parts))
 
 
-def read_recorded(folder: Path) -> list[Recorded]:
+def read_recorded(folder: Path, begin: float = 0.0) -> list[Recorded]:
+    """Without so large a share of either recording's sessions."""
     coding = read_sessions(folder / "claude_code_sessions.jsonl.gz")
     agents = read_sessions(folder / "lmcache_agents.jsonl.gz")
-    return [Recorded(session, is_long=True) for session in coding] + [
-        Recorded(session, is_long=False) for session in agents
+    return [Recorded(session, is_long=True) for session in coding[int(begin * len(coding)) :]] + [
+        Recorded(session, is_long=False) for session in agents[int(begin * len(agents)) :]
     ]

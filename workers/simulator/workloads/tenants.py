@@ -2,7 +2,7 @@
 
 from workers.simulator.engine import EngineLimits
 from workers.simulator.job import Job
-from workers.simulator.traces import TraceRequest, read_lengths
+from workers.simulator.traces import TraceRequest, later, read_lengths
 from workers.simulator.workloads.workload import Setting, Workload
 
 ENGINE = "llama3-8b/a100/tp1"
@@ -14,8 +14,8 @@ CLASSES = {"gold": (0, 4.0, 0.5, 0.08), "standard": (1, 2.0, 2.0, 0.12), "batch"
 
 def build(setting: Setting) -> Workload:
     """`rate_per_s` is that of conversation and code together, before the flood."""
-    chat = read_lengths(setting.folder / "azure2023_conv.csv.gz")
-    code = read_lengths(setting.folder / "azure2023_code.csv.gz")
+    chat = later(read_lengths(setting.folder / "azure2023_conv.csv.gz"), setting.begin)
+    code = later(read_lengths(setting.folder / "azure2023_code.csv.gz"), setting.begin)
     natural_per_s = len(chat) / chat[-1].at_s + len(code) / code[-1].at_s
     speed = setting.rate_per_s / natural_per_s
     jobs = [

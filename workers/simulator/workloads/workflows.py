@@ -15,7 +15,7 @@ DEADLINE_FACTOR, DEADLINE_S = 4.0, 1.0
 
 def build(setting: Setting) -> Workload:
     """`rate_per_s` is that of calls."""
-    recorded = [session for session in read_recorded(setting.folder) if len(session.calls) >= CALLS[0]]
+    recorded = [session for session in read_recorded(setting.folder, setting.begin) if len(session.calls) >= CALLS[0]]
     starts = poisson(setting.rate_per_s / (sum(CALLS) / 2), setting.duration_s, setting.rng)
     numbers = count()
     sessions = [

@@ -38,7 +38,10 @@ class Workload(Struct, frozen=True, kw_only=True):
 
 
 class Setting(Struct, frozen=True):
-    """What a workload is built from. `cost` is that of the fleet's engines; `rate_per_s` is of requests."""
+    """What a workload is built from. `cost` is that of the fleet's engines; `rate_per_s` is of requests.
+
+    `begin` is the share of each trace that is left out at its start: 0.5 plays what no run from the start gets to.
+    """
 
     folder: Path
     cost: StepCost
@@ -46,6 +49,7 @@ class Setting(Struct, frozen=True):
     rate_per_s: float
     duration_s: float
     rng: Random
+    begin: float = 0.0
 
 
 def prefill_s(cost: StepCost, limits: EngineLimits, prompt_tokens: int) -> float:

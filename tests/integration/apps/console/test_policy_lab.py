@@ -1,10 +1,12 @@
 """The policy lab: asked for on a page, played in the background, read side by side."""
 
+import gzip
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 
 from apps.common.actors import SYSTEM
@@ -72,10 +74,38 @@ def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
     assert run.summaries[0]["scores"]["hit_rate"] > 0.4
 
 
+OWN_TRACE = b"t_s,in,out\n" + b"".join(b"%d,600,20\n" % second for second in range(30))
+OWN_LINES = b"".join(b'{"t_s": %d, "in": 1200, "out": 20, "h": [1, 2]}\n' % second for second in range(30))
+
+
+@pytest.mark.parametrize("content", [OWN_TRACE, OWN_LINES, gzip.compress(OWN_TRACE), gzip.compress(OWN_LINES)])
+def test_a_trace_of_ones_own_is_played_and_not_kept_afterwards(open_as, content):
+    address = ask(open_as("operator"), trace="upload", recording=SimpleUploadedFile("mine", content), duration_s="")
+    run_experiments()
+
+    run = PolicyRun.objects.get(pk=UUID(address.rstrip("/").rsplit("/", 1)[1]))
+    assert (run.state, run.error, run.recording) == ("done", "", None)
+    assert [summary["requests"] for summary in run.summaries] == [30, 30]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\x1f\x8bno", b"\xff\xfe\x00", b"a,b\n1,2\n", b"t_s,in,out\n1,many,2\n", b"t_s,in,out\nnan,1,2\n",
+     b"t_s,in,out\n1,-5,2\n", b"{}\n", b"{", b"t_s,in,out\n", gzip.compress(b"0" * (65 << 20)), b"0" * (9 << 20)],
+)  # fmt: skip
+def test_a_file_that_is_no_trace_is_refused_beside_the_field(open_as, content):
+    sent = values(trace="upload", recording=SimpleUploadedFile("mine.csv", content))
+    response = open_as("operator").post("/lab/", sent)
+    assert response.status_code == 422
+    assert response.context["form"].errors["recording"]
+    assert not PolicyRun.objects.exists()
+
+
 @pytest.mark.parametrize(
     "changed",
     [
-        {"replicas": 0}, {"replicas": "many"}, {"trace": "W9"}, {"policies": []}, {"policies": ["magic"]},
+        {"trace": "upload"}, {"replicas": 0}, {"replicas": "many"},
+        {"trace": "W9"}, {"policies": []}, {"policies": ["magic"]},
         {"engine": "../../etc/passwd"}, {"load": -1}, {"load": "nan"}, {"load": "1e999"}, {"duration_s": 0},
         {"others": "two h100"}, {"others": "2xllama3-8b/none/tp1"}, {"others": "9999xllama3-8b/h100/tp1"},
         {"trace": "usage"}, {"trace": "usage", "day": "someday"}, {"trace": "usage", "day": "1999-01-01"},

@@ -197,6 +197,16 @@ def test_the_timer_is_set_for_when_the_scheduler_wants_to_be_asked(yard):
     assert yard.timers[-1].at > timer.at
 
 
+def test_a_tick_from_elsewhere_leaves_one_timer_running(yard):
+    yard.offer("e", slots=1)
+    yard.ask("first")
+    yard.ask("second")
+    for _ in range(20):
+        yard.now += 0.25
+        yard.driver.tick()
+    assert len([timer for timer in yard.timers if not timer.is_cancelled]) == 1
+
+
 def test_lengths_and_prompts_are_learned_from_what_the_engine_counted(yard):
     yard.offer("e")
     for _ in range(40):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.gateway.chunked import ChunkedBody, ChunkError
-from workers.gateway.requests import MAX_BODY_BYTES, RefusedRequestError, RequestReader
+from workers.gateway.request_heads import RefusedRequestError
+from workers.gateway.requests import MAX_BODY_BYTES, RequestReader
 
 pytestmark = pytest.mark.unit
 

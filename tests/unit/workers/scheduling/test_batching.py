@@ -40,6 +40,14 @@ def test_a_batch_is_full_by_tokens_too():
     assert len(bench.sent) == 2
 
 
+def test_what_is_late_already_fills_a_batch_and_no_more():
+    bench = a_bench(max_requests=100, max_tokens=1000, window_s=0.5)
+    alone, *late = [bench.arrive(prompt_tokens=400, ttft_slo_s=1e-6) for _ in range(4)]
+    assert list(bench.sent) == [alone]
+    bench.finish(alone, 0)
+    assert list(bench.sent) == [alone, *late[:2]]
+
+
 def test_a_request_larger_than_a_batch_goes_alone():
     bench = a_bench(max_requests=100, max_tokens=1000)
     huge = bench.arrive(prompt_tokens=50_000)

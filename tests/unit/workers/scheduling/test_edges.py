@@ -62,6 +62,18 @@ def test_the_reason_against_an_endpoint_is_told():
     assert not bench.scheduler.is_idle("e1")
 
 
+def test_a_full_endpoint_says_so():
+    bench = Bench()
+    bench.endpoint("full", slots=1)
+    prefix = {"prompt_tokens": 41 * 128, "prefix_blocks": tuple(range(1, 41)), "block_tokens": 128}
+    bench.arrive(**prefix)
+    bench.endpoint("other")
+    bench.scheduler.take_decisions()
+    bench.arrive(**prefix)
+    considered = bench.scheduler.take_decisions()[-1].considered
+    assert {each.endpoint_id: each.reason for each in considered} == {"full": "no slot", "other": ""}
+
+
 def test_a_stalled_and_a_broken_endpoint_are_told_apart():
     bench = Bench(stall_after_s=5.0)
     blocks = tuple(range(1, 41))
@@ -130,7 +142,7 @@ def test_a_price_for_no_room_at_all_lets_everything_down_to_the_least_dense():
     demand = Demand()
     demand.arrived(1.0, 1.0, 0.0, 0.0)
     demand.steps_s = 5.0
-    assert demand.steps_price(2.0) == 0.0
+    assert demand.price(2.0, of_kv=False) == 0.0
 
 
 def test_without_a_prediction_the_uncertainty_is_that_of_the_tenants_lengths():
@@ -167,6 +179,17 @@ def test_peers_that_refuse_do_so_on_arrival_or_when_the_turn_comes():
     assert late.endpoint_reported("e", report, 0.0) == late.tick(0.0) == []
     assert late.request_finished(0, 5.0) == [Reject(8, "cannot_meet_deadline")]
     assert deadline_at(a_request(deadline_at=7.0)) == 7.0
+
+
+def test_a_cache_aware_peer_leaves_the_cache_when_its_fleet_is_out_of_balance():
+    peer = build_peer("cache-aware", 1_000_000, Random(1))  # noqa: S311 - seeded
+    for name in ("a", "b"):
+        peer.endpoint_updated(name, "v", 999, 0.0, is_draining=False)
+    sent = []
+    for number in range(70):
+        commands = peer.request_arrived(a_request(number, prefix_blocks=(1, 2, 3), block_tokens=32), 0.0)
+        sent += [command.endpoint_id for command in commands]
+    assert sent[:66] == ["a"] * 65 + ["b"]
 
 
 def test_a_split_ends_at_its_last_target_whatever_the_rounding():

@@ -36,6 +36,26 @@ def test_a_hole_ends_the_match_as_it_does_in_the_engine():
     assert index.count(CHAIN, 0) == 4
 
 
+def test_of_two_prompts_with_a_common_beginning_one_may_go():
+    index = an_index(KVChange(stored=(1, 2)), KVChange(stored=(3,), parent=1), KVChange(removed=(2,)))
+    assert index.count((1, 2), 0) == 1
+    assert index.count((1, 3), 0) == 2
+
+
+def test_what_was_guessed_beside_the_events_goes_the_least_recently_used_first():
+    index = an_index(KVChange(stored=(99,)))
+    for guessed in ((11, 12), (21, 22), (11, 12)):
+        index.record(guessed, 0, 4, told_blocks=0)
+    index.record((31, 32), 0, 4, told_blocks=0)
+    assert [index.count(guessed, 0) for guessed in ((11, 12), (21, 22), (31, 32))] == [2, 0, 2]
+
+
+def test_what_the_engine_said_is_no_guess_though_it_comes_after_what_it_was_asked_about():
+    index = an_index(KVChange(stored=CHAIN))
+    index.record(CHAIN, 0, 0, told_blocks=2)
+    assert index.count(CHAIN, 0) == 4
+
+
 def test_a_hole_closes_when_what_followed_is_gone_too():
     index = an_index(KVChange(stored=CHAIN), KVChange(removed=(2,)), KVChange(removed=(3, 4)))
     assert index._holed == 0

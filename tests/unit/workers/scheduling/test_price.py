@@ -8,26 +8,34 @@ pytestmark = pytest.mark.unit
 def test_there_is_no_price_while_everything_fits():
     demand = Demand()
     demand.arrived(density=1.0, steps_s=5.0, kv_s=2.0, now=0.0)
-    assert demand.steps_price(room_s=6.0) == demand.kv_price(room_s=6.0) == 0.0
+    assert demand.price(6.0, of_kv=False) == demand.price(6.0, of_kv=True) == 0.0
 
 
 def test_the_price_is_the_density_at_which_the_densest_first_sum_fills_the_room():
     demand = Demand()
     for density in (1.0, 4.0, 16.0):
         demand.arrived(density, steps_s=10.0, kv_s=5.0, now=0.0)
-    assert demand.steps_price(room_s=19.99) == pytest.approx(4.0, rel=0.01)
-    assert demand.steps_price(room_s=9.99) == pytest.approx(16.0, rel=0.01)
-    assert demand.kv_price(room_s=9.99) == pytest.approx(4.0, rel=0.01)
+    assert demand.price(15.0, of_kv=False) == 4.0
+    assert demand.price(5.0, of_kv=False) == 16.0
+    assert demand.price(9.0, of_kv=True) == 4.0
 
 
 def test_of_requests_that_are_alike_as_many_are_let_in_as_fit():
-    """All within one step of the scale."""
+    """All within a fifth of each other."""
     demand = Demand()
     densities = [2.0 * 2 ** (number / 400) for number in range(100)]
     for density in densities:
         demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
-    price = demand.steps_price(room_s=40.0)
-    assert sum(density >= price for density in densities) == pytest.approx(40, abs=1)
+    price = demand.price(40.0, of_kv=False)
+    assert sum(density >= price for density in densities) == pytest.approx(40, abs=10)
+
+
+def test_requests_that_are_equal_are_let_in_together_and_not_kept_out():
+    for density in (2.01, 2.37):
+        demand = Demand()
+        for _ in range(100):
+            demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
+        assert 0.97 * density < demand.price(50.0, of_kv=False) <= density
 
 
 def test_what_is_older_than_the_window_is_forgotten():
@@ -35,7 +43,7 @@ def test_what_is_older_than_the_window_is_forgotten():
     demand.arrived(1.0, 10.0, 10.0, now=0.0)
     demand.forget(now=WINDOW_S + 0.1)
     assert demand.steps_s == demand.kv_s == 0.0
-    assert demand.steps_price(1.0) == demand.kv_price(1.0) == 0.0
+    assert demand.price(1.0, of_kv=False) == demand.price(1.0, of_kv=True) == 0.0
 
 
 @pytest.mark.parametrize("is_fair", [False, True])
@@ -46,7 +54,7 @@ def test_the_price_is_of_what_the_densest_fill_first_whatever_the_others_would_t
         prices.arrived("t", 1.0, density=8.0, steps_s=1.0, kv_s=0.1, now=number / 10)
         prices.arrived("t", 1.0, density=1.0, steps_s=0.5, kv_s=5.0, now=number / 10)
     prices.update(capacity=1.0, now=10.0)
-    assert 8.0 <= prices.price_of("t") < 9.6
+    assert prices.price_of("t") == 8.0
 
 
 def a_market(*, is_fair):
@@ -61,13 +69,13 @@ def a_market(*, is_fair):
 
 def test_without_fairness_the_densest_win():
     prices = a_market(is_fair=False)
-    assert 8.0 <= prices.price_of("few") == prices.price_of("many") < 9.6
+    assert prices.price_of("few") == prices.price_of("many") == 8.0
 
 
 def test_a_tenant_that_asks_for_less_than_its_share_pays_nothing():
     prices = a_market(is_fair=True)
     assert prices.price_of("few") == 0.0
-    assert 8.0 <= prices.price_of("many") < 9.6
+    assert prices.price_of("many") == 8.0
 
 
 def test_tenants_without_traffic_are_forgotten():

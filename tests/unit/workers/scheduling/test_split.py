@@ -16,6 +16,11 @@ def share_of(version: str, chosen: list[str | None]) -> float:
     return chosen.count(version) / len(chosen)
 
 
+def test_only_a_route_to_several_versions_is_split():
+    assert split(90, 10).is_split
+    assert not split(100, 0).is_split
+
+
 @given(weights=st.lists(st.integers(1, 100), min_size=2, max_size=5), count=st.integers(1, 400))
 def test_requests_without_a_sticky_id_are_never_more_than_one_off_the_exact_split(weights, count):
     routes = split(*weights)

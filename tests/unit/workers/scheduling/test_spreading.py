@@ -102,6 +102,16 @@ def test_one_shared_prefix_makes_no_hot_spot_however_little_runs(depth):
     assert hits >= 0.8 * 300
 
 
+def test_conversations_stay_where_they_are_known_though_nothing_runs_elsewhere():
+    fleet = Fleet(8)
+    conversations = [tuple(range(first, first + 32)) for first in (1000, 2000, 3000, 4000)]
+    fleet.scheduler.prefixes_changed("e3", [KVChange(stored=blocks) for blocks in conversations], fleet.now)
+    for blocks in conversations:
+        fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=blocks)
+        fleet.advance(0.05, step=0.05)
+    assert fleet.loads()[3] == len(conversations)
+
+
 def test_a_session_comes_back_to_the_endpoint_that_knows_it():
     fleet = Fleet(8)
     first = fleet.arrive(prompt_tokens=5000, blocks=SHARED_PREFIX)

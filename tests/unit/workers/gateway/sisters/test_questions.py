@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from workers.gateway.bodies import peek
 from workers.gateway.errors import GatewayError
-from workers.gateway.requests import HttpRequest, read_head
+from workers.gateway.request_heads import read_head
+from workers.gateway.requests import HttpRequest
 from workers.gateway.sisters.questions import model_in, model_of
 
 pytestmark = pytest.mark.unit
