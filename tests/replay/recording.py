@@ -58,7 +58,10 @@ def fields_of(request: Request) -> dict[str, Any]:
 
 
 def request_of(fields: dict[str, Any]) -> Request:
-    return Request(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+    return Request(**values)
 
 
 def as_text(commands: list[Command] | None) -> list[str]:
