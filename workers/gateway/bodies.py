@@ -56,10 +56,10 @@ TEXT_FIELDS = frozenset(Peek.__struct_fields__) - _PROMPT_FIELDS
 
 
 class Usage(Struct):
-    """As engines report it; token counts that are absent or null read as 0."""
+    """As engines report it; a token count that is absent or null reads as 0 beside one that is there."""
 
-    prompt_tokens: int | None = 0
-    completion_tokens: int | None = 0
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
     prompt_tokens_details: "PromptDetails | None" = None
     completion_tokens_details: "CompletionDetails | None" = None
 
@@ -71,8 +71,8 @@ class Usage(Struct):
 
     @property
     def is_empty(self) -> bool:
-        """It names no tokens, so it says nothing: no request has none."""
-        return not self.prompt_tokens and not self.completion_tokens
+        """It says nothing: 0 would be 0."""
+        return self.prompt_tokens is None and self.completion_tokens is None
 
     @property
     def cached_tokens(self) -> int:

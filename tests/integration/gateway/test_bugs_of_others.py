@@ -158,6 +158,13 @@ async def test_numbers_that_cannot_be_make_no_negative_cost(tmp_path, usage, cou
     assert record.cost_pico_usd == fresh * 10**6 + cached * 10**5 + output * 10**8
 
 
+async def test_a_usage_of_nothing_is_nothing(tmp_path):
+    async with served_by(whole_answer({"prompt_tokens": 0, "completion_tokens": 0}), tmp_path) as (gateway, _):
+        assert (await gateway.chat("word " * 50)).status == 200
+        (record,) = await gateway.wait_for_records(1)
+    assert (tokens_of(record), record.usage_source, record.cost_pico_usd) == ((0, 0, 0), "engine", 0)
+
+
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": 1e300}, [1, 2], "12"])
 async def test_an_answer_whose_usage_cannot_be_read_is_charged_by_estimate_and_not_lost(tmp_path, usage):
     """BerriAI/litellm#36185, #13797: what the engine said in another form was charged at nothing."""

@@ -55,15 +55,15 @@ class Anthropic:
 
 
 class _Usage(Struct):
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     cache_creation_input_tokens: int | None = 0
     cache_read_input_tokens: int | None = 0
 
     def as_usage(self) -> Usage:
         cached = self.cache_read_input_tokens or 0
         tokens_in = (self.input_tokens or 0) + (self.cache_creation_input_tokens or 0) + cached
-        return Usage.of(tokens_in, self.output_tokens, cached=cached)
+        return Usage.of(tokens_in if tokens_in or self.input_tokens == 0 else None, self.output_tokens, cached=cached)
 
 
 class _Message(Struct):

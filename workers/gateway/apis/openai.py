@@ -42,8 +42,8 @@ class InOutUsage(Struct):
     """Usage in the words of Responses and audio. `type` is "duration" where seconds are counted and no tokens."""
 
     type: str = "tokens"
-    input_tokens: int | None = 0
-    output_tokens: int | None = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     input_tokens_details: InputDetails | None = None
     output_tokens_details: OutputDetails | None = None
 
