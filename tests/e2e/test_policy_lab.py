@@ -25,7 +25,7 @@ def test_a_trace_of_ones_own_is_compared_side_by_side(page, demo, complaints, sc
     for shown in ("tokenyard", "least-outstanding"):
         expect(page.get_by_role("cell", name=shown, exact=True)).to_be_visible()
     for heading in ("In SLO", "Jain", "Cache hits", "Per request in SLO", "Per workflow in time", "Replicas needed"):
-        expect(page.get_by_role("columnheader", name=heading)).to_be_visible()
+        expect(page.get_by_role("columnheader", name=heading, exact=True)).to_be_visible()
     for heading in ("By class", "By tenant"):
         expect(page.get_by_role("heading", name=heading)).to_be_visible()
     page.screenshot(path=screenshots / "policy-lab.png", full_page=True)

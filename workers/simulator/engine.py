@@ -2,9 +2,11 @@
 
 Every decoding sequence gains one token a step, so a sequence's end is known when it joins and nothing is done per
 token. Steps in which only known decodes run are taken in one leap; a dispatch in the middle of one cuts it short at
-the end of the step that is running then, which changes nothing: the steps would have been the same.
+the end of the step that is running then, which changes nothing: the steps would have been the same. So are those that
+one long prompt fills: nothing else can join them.
 """
 
+from bisect import bisect_right
 from collections import deque
 from math import sqrt
 
@@ -54,6 +56,7 @@ class Engine:
         self._finishing: dict[int, list[Job]] = {}
         self._chunks: list[tuple[Job, int]] = []
         self._leap_steps = 0
+        self._fill_ends: list[float] = []
         self._leap_began_at = 0.0
         self._step_s = 0.0
         self._step_growth_s = 0.0
@@ -66,7 +69,7 @@ class Engine:
     def arrive(self, job: Job, now: float) -> bool:
         """True when the leap's end was moved to the end of the step running now."""
         self._enqueue(job)
-        if self._leap_steps <= 1 or len(self.waiting) > 1:
+        if self._leap_steps <= 1 or self._fill_ends or len(self.waiting) > 1:
             return False
         return self._cut_leap(now)
 
@@ -89,13 +92,18 @@ class Engine:
         self._leap_began_at = now
         self._step_s = self._duration_s(len(self.decoding) + prefill_tokens, sequences, pairs)
         self._step_growth_s = self._ms_per_ctx_token * len(self.decoding) / 1000
-        self._leap_steps = 1 if self._chunks else self._safe_steps()
-        self.ends_at = now + self._leap_s(self._leap_steps)
+        if self._chunks:
+            self._leap_steps = 1
+            self.ends_at = self._fill(now + self._step_s)
+        else:
+            self._leap_steps = self._safe_steps()
+            self.ends_at = now + self._leap_s(self._leap_steps)
         return self.ends_at
 
     def end(self) -> tuple[list[Job], list[Job]]:
         """Jobs that got their first token, and jobs that ended, at `ends_at`."""
         steps, self._leap_steps = self._leap_steps, 0
+        self._fill_ends = []
         now = self.ends_at or 0.0
         self._step += steps
         self._context += steps * len(self.decoding)
@@ -106,8 +114,14 @@ class Engine:
             job.finished_at = now
         return self._end_chunks(now, finished), finished
 
-    def kv_usage(self) -> float:
-        return self.kv.used / self.kv.total
+    def kv_usage(self, at: float) -> float:
+        """At a time since the last change."""
+        used = self.kv.used
+        if self._fill_ends:
+            begun = 1 + bisect_right(self._fill_ends, at)
+            if begun < self._leap_steps:
+                used -= self._blocks_grown(begun, self._leap_steps)
+        return used / self.kv.total
 
     # steps
 
@@ -122,6 +136,34 @@ class Engine:
 
     def _leap_s(self, steps: int) -> float:
         return steps * self._step_s + self._step_growth_s * (steps * (steps - 1) // 2)
+
+    def _fill(self, ends_at: float) -> float:
+        """Steps that the prompt of the one running now fills alone, before its last and before a sequence ends.
+
+        What they need of the KV cache is taken at once. Returns when the last of them ends.
+        """
+        job, budget = self._chunks[0]
+        decodes = len(self.decoding)
+        if budget < self._max_batched_tokens - decodes or len(self._chunks) > 1:
+            return ends_at
+        steps = self._full_steps(job, budget)
+        if steps < 2 or not self.kv.take(self._blocks_grown(1, steps)):  # noqa: PLR2004
+            return ends_at
+        context = self._context
+        self._fill_ends = [ends_at]
+        for step in range(1, steps):
+            self._context = context + step * decodes
+            computed = job.computed + step * budget
+            ends_at += self._duration_s(decodes + budget, decodes + 1, budget * (computed + budget / 2))
+            self._fill_ends.append(ends_at)
+        self._context = context
+        self._leap_steps = steps
+        self._chunks = [(job, steps * budget)]
+        return ends_at
+
+    def _full_steps(self, job: Job, budget: int) -> int:
+        steps = (job.prefill_tokens - job.computed - 1) // budget
+        return min(steps, min(self._finishing) - self._step) if self._finishing else steps
 
     def _safe_steps(self) -> int:
         """Steps until the next sequence ends, fewer when the KV cache might run out before."""

@@ -168,7 +168,7 @@ class Replay:
         if engine.leaps != leap or engine.ends_at != ends_at:
             return
         gauge = self._gauges[engine.name]
-        gauge.keep(self._clock.taken_at, self._clock.due_at)
+        gauge.keep(self._clock)
         first_tokens, finished = engine.end()
         engine.ends_at = None
         self._idle.append(engine)
@@ -216,7 +216,7 @@ class Replay:
 
     def _dispatch(self, job: Job, name: str) -> None:
         engine = self._engines[name]
-        self._gauges[name].keep(self._clock.taken_at, self._clock.due_at)
+        self._gauges[name].keep(self._clock)
         job.endpoint = name
         if engine.arrive(job, self.now):
             self._plan_step(engine)

@@ -7,7 +7,7 @@ from workers.scheduling.interface import EngineReport
 from workers.simulator.engine import Engine
 
 Reading = tuple[float, float, int, int]
-"""The last point of the grid that it holds for; share of the KV cache, requests running and waiting."""
+"""The point of the grid that it is of; share of the KV cache, requests running and waiting."""
 
 
 class Gauge:
@@ -20,19 +20,22 @@ class Gauge:
         self.told_at = 0.0
         self._kept: deque[Reading] = deque()
 
-    def keep(self, taken_at: float, due_at: float) -> None:
+    def keep(self, clock: "ReportClock") -> None:
         """Only what is not due yet is worth keeping, and what is due now."""
-        kept = self._kept
-        while kept and kept[0][0] < due_at:
+        kept, at = self._kept, clock.due_at
+        while kept and kept[0][0] < at:
             kept.popleft()
-        if not kept or kept[-1][0] < taken_at:
-            kept.append(self._reading(taken_at))
+        if kept:
+            at = kept[-1][0] + clock.every_s
+        while at <= clock.taken_at:
+            kept.append(self._reading(at))
+            at += clock.every_s
 
     def report(self, taken_at: float) -> EngineReport:
         """Of a time that is not older than the last one asked for."""
         self.told_at = taken_at
         for reading in self._kept:
-            if reading[0] >= taken_at:
+            if reading[0] == taken_at:
                 break
         else:
             reading = self._reading(taken_at)
@@ -40,16 +43,16 @@ class Gauge:
 
     def _reading(self, taken_at: float) -> Reading:
         engine = self.engine
-        return taken_at, engine.kv_usage(), engine.running, len(engine.waiting)
+        return taken_at, engine.kv_usage(taken_at), engine.running, len(engine.waiting)
 
 
 class ReportClock:
     """`taken_at` is the last point of the grid, `due_at` that of the last reports that have arrived."""
 
-    __slots__ = ("_age_s", "_every_s", "arrives_at", "due_at", "taken_at")
+    __slots__ = ("_age_s", "arrives_at", "due_at", "every_s", "taken_at")
 
     def __init__(self, every_s: float, age_s: float) -> None:
-        self._every_s = every_s
+        self.every_s = every_s
         self._age_s = age_s
         self.taken_at = 0.0
         self.due_at = 0.0
@@ -57,7 +60,7 @@ class ReportClock:
 
     def take(self, now: float, *, is_included: bool) -> None:
         """The points of the grid before now, or until now."""
-        every_s = self._every_s
+        every_s = self.every_s
         taken_at = self.taken_at
         while taken_at + every_s < now or (is_included and taken_at + every_s <= now):
             taken_at += every_s
@@ -65,5 +68,5 @@ class ReportClock:
 
     def arrive(self) -> None:
         """The next reports have."""
-        self.due_at += self._every_s
-        self.arrives_at = self.due_at + self._every_s + self._age_s
+        self.due_at += self.every_s
+        self.arrives_at = self.due_at + self.every_s + self._age_s

@@ -125,7 +125,7 @@ def run_next(*, clock: Clock) -> PolicyRun | None:
         return None
     try:
         experiment = with_records(msgspec.convert(run.experiment, type=Experiment))
-        with _at_hand(experiment, run.recording) as playable:
+        with _at_hand(experiment, None if run.recording is None else bytes(run.recording)) as playable:
             for line in _play(playable):
                 _note(run, line, clock())
     except (InvalidInputError, msgspec.ValidationError, OSError) as error:

@@ -31,9 +31,9 @@ class SharedPrefixes:
 
     def _shared(self, tenant: str, group: str, wanted: int) -> tuple[int, ...]:
         """Of the latest prompt that has as much, those of the group first; or of the one that has most."""
-        candidates = [self._latest.get((tenant, group), ()), *self._of_tenant.get(tenant, ())]
-        found = next((units for units in candidates if len(units) >= wanted), None)
-        return (max(candidates, key=len) if found is None else found)[:wanted]
+        candidates: list[tuple[int, ...]] = [self._latest.get((tenant, group), ()), *self._of_tenant.get(tenant, ())]
+        longest = max(candidates, key=len)
+        return next((units for units in candidates if len(units) >= wanted), longest)[:wanted]
 
     def _remember(self, tenant: str, group: str, units: tuple[int, ...]) -> None:
         if group:

@@ -20,6 +20,9 @@ class StepByStep(Engine):
     def _safe_steps(self):
         return 1
 
+    def _full_steps(self, job, budget):
+        return 1
+
 
 def play(engine, jobs):
     """Arrivals at their times, a step or leap after the other in between."""
@@ -57,6 +60,29 @@ def test_leaps_change_nothing(seed):
     assert play(Engine("e", COST, EngineLimits()), some_jobs(seed)) == play(
         StepByStep("e", COST, EngineLimits()), some_jobs(seed)
     )
+
+
+def usages(engine, until):
+    """Of the KV cache, as each step begins while a prompt of 20,000 tokens is read beside an answer."""
+    seen = {}
+    engine.arrive(Job(0, 0.0, 100, 2000), 0.0)
+    now = engine.begin(0.0)
+    engine.arrive(Job(1, 0.0, 19_000, 5), 0.0)
+    while now < until:
+        engine.end()
+        ends_at = engine.begin(now)
+        for at in (now, *engine._fill_ends[:-1]):
+            seen[at] = engine.kv_usage(at)
+        now = ends_at
+    return seen
+
+
+def test_in_the_middle_of_a_leap_an_engine_reports_what_it_would_step_by_step():
+    leaping, stepping = (usages(kind("e", COST, EngineLimits()), 0.2) for kind in (Engine, StepByStep))
+    assert len(leaping) > 3
+    for at, usage in leaping.items():
+        assert stepping.get(at, usage) == usage
+    assert set(stepping) >= {at for at in leaping if at < 0.2}
 
 
 def test_a_lone_request_takes_what_the_formula_says():
