@@ -267,3 +267,15 @@ def test_of_many_open_endpoints_without_room_each_is_looked_at_before_long():
     bench.finish(full[-1], 0)
     bench.after(0.1)
     assert waits in bench.sent
+
+
+def test_an_answer_that_outgrows_its_prediction_before_it_has_a_first_token_is_in_no_step_yet():
+    """The pieces of a stream that goes on elsewhere may be told of before its first token there."""
+    bench = Bench()
+    bench.endpoint()
+    number = bench.arrive(predicted_output_tokens=10.0)
+    endpoint = bench.scheduler._endpoints["e1"]
+    bench.progress(number, 5000)
+    assert endpoint.context_tokens == 0.0
+    bench.first_token(number)
+    assert endpoint.context_tokens > 4000
