@@ -11,7 +11,7 @@ from workers.contracts.snapshot import RouteTarget
 from workers.scheduling.failures import recovery
 from workers.scheduling.interface import EngineReport, KVChange, Reject, Request, SchedulerConfig
 from workers.scheduling.latency.lengths import LengthModel
-from workers.scheduling.ordering import fair_queue
+from workers.scheduling.ordering import class_queue, fair_queue
 from workers.scheduling.peers.orders import deadline_at
 from workers.scheduling.peers.registry import build_peer
 from workers.scheduling.planning.backlog import Backlog
@@ -218,3 +218,64 @@ def test_progress_of_a_request_that_waits_again_is_ignored():
     number = bench.arrive()
     bench.fail(number)
     assert bench.progress(number, 5) == bench.first_token(number) == []
+
+
+def test_weights_of_tenants_long_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(class_queue, "MAX_CLOCKS", 2)
+    queue = class_queue.ClassQueue(0.5, is_fair=True)
+    for tenant in ("a", "b", "c"):
+        queue.set_weight(tenant, 2.0)
+    assert list(queue._weights) == ["b", "c"]
+
+
+def test_a_workflow_that_is_lost_already_is_not_lost_again_by_its_deadline():
+    workflows = Workflows()
+    request = a_request(workflow_id="w", deadline_at=5.0, workflow_tokens=1)
+    assert workflows.arrived(request, 0.0) == "workflow_budget"
+    assert workflows.lost(6.0) == []
+    assert workflows.waste.workflows == 1
+
+
+def test_an_answer_in_no_time_at_all_teaches_no_speed():
+    bench = Bench()
+    bench.endpoint(spec=structs.replace(KNOWN, is_speed_known=False))
+    bench.finish(bench.arrive(), 20)
+    assert bench.scheduler._endpoints["e1"].prefill_speed.observations == 0
+
+
+def test_what_its_endpoint_failed_may_go_to_another_version():
+    bench = Bench()
+    bench.endpoint("e1")
+    bench.endpoint("e2", version="v2")
+    number = bench.arrive(alternatives=("v2",))
+    bench.fail(number)
+    bench.after(0.05)
+    assert bench.sent[number] == "e2"
+
+
+def test_of_many_open_endpoints_without_room_each_is_looked_at_before_long():
+    bench = Bench()
+    for name in "abcdef":
+        bench.endpoint(name)
+    full = [bench.arrive(prompt_tokens=int(0.8 * KNOWN.cost.kv_capacity_tokens)) for _ in range(6)]
+    bench.now += 1000.0
+    for number in full:
+        bench.first_token(number)
+    waits = bench.arrive(prompt_tokens=int(0.3 * KNOWN.cost.kv_capacity_tokens))
+    bench.after(0.1)
+    assert waits not in bench.sent
+    bench.finish(full[-1], 0)
+    bench.after(0.1)
+    assert waits in bench.sent
+
+
+def test_an_answer_that_outgrows_its_prediction_before_it_has_a_first_token_is_in_no_step_yet():
+    """The pieces of a stream that goes on elsewhere may be told of before its first token there."""
+    bench = Bench()
+    bench.endpoint()
+    number = bench.arrive(predicted_output_tokens=10.0)
+    endpoint = bench.scheduler._endpoints["e1"]
+    bench.progress(number, 5000)
+    assert endpoint.context_tokens == 0.0
+    bench.first_token(number)
+    assert endpoint.context_tokens > 4000
