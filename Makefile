@@ -13,6 +13,7 @@ help: ## what can be typed
 	@echo
 	@echo "  Variables   ENGINE=auto|vllm|llamacpp|fake  DETACH=1  YES=1  TOKENYARD_VAR=./var  TOKENYARD_WEB_PORT=8000"
 	@echo "              TOKENYARD_GATEWAY_PORT=8080  TOKENYARD_GATEWAY_ADMIN_PORT=8081  TOKENYARD_ENGINE_PORT_BASE=9000"
+	@echo "              TOKENYARD_GATEWAY_PROCESSES=1"
 
 up: base compiled ## start everything and print where it is (DETACH=1 returns when ready)
 	@$(PY) -m deploy.local up $(if $(call is_set,$(DETACH)),--detach)

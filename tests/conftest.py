@@ -7,6 +7,7 @@
 import os
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from workers.compiled.finder import SWITCH, prefer_compiled
@@ -19,6 +20,10 @@ from deploy.local.postgres import Postgres
 from deploy.local.valkey import Valkey
 from tests.support.services import Services
 
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")  # one that is busy has no bug
 _services = Services()
 _services.export()
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.test")

@@ -6,7 +6,7 @@ from django.http import QueryDict
 from rest_framework import fields
 from rest_framework.exceptions import APIException, ParseError, ValidationError
 from rest_framework.parsers import BaseParser
-from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
+from rest_framework.serializers import ListSerializer, Serializer
 
 BIGGEST_BODY_BYTES = 16 * 2**20  # the weight index of a big mixture of experts takes 9
 
@@ -117,7 +117,7 @@ def _other_kinds(field: Any, value: Any, path: str) -> Iterator[tuple[str, str]]
     elif isinstance(field, fields.DictField) and isinstance(value, dict):
         for name, part in value.items():
             yield from _other_kinds(field.child, part, f"{path}.{name}")
-    elif isinstance(field, BaseSerializer) and isinstance(value, dict):
+    elif isinstance(field, Serializer) and isinstance(value, dict):
         for name in value.keys() & field.fields.keys():
             yield from _other_kinds(field.fields[name], value[name], f"{path}.{name}" if path else name)
     elif value is not None and (words := _kind_problem(field, value)):

@@ -215,17 +215,21 @@ class DeployForm(forms.Form):
     replica_count = forms.IntegerField(label="Replicas", min_value=1, max_value=64, initial=1)
     max_running_requests = forms.IntegerField(label="Requests at once", min_value=1, initial=64)
     on = forms.ChoiceField(label="Runs on", choices=[(each, each) for each in ("auto", "gpu", "mig", "cpu")])
-    tensor_parallel = forms.IntegerField(label="Tensor parallel", min_value=1, required=False)
+    tensor_parallel = forms.IntegerField(label="Tensor parallel", min_value=1, max_value=64, required=False)
+    pipeline_parallel = forms.IntegerField(
+        label="Pipeline parallel", min_value=1, max_value=64, required=False, help_text="Stages, all on one node."
+    )
     memory_share = forms.FloatField(
         label="Share of each GPU", min_value=0.01, max_value=1, required=False, help_text="Empty: GPUs of its own."
     )
     gpu_models = forms.CharField(label="GPU models", required=False, help_text="H100, H200; empty allows all.")
-    strategy = forms.ChoiceField(label="Replicas", choices=[("spread", "spread over nodes"), ("pack", "pack tightly")])
+    strategy = forms.ChoiceField(label="Over nodes", choices=[("spread", "spread"), ("pack", "pack tightly")])
 
     @property
     def wanted(self) -> dict[str, Any]:
         found = self.cleaned_data
-        asked = {name: found[name] for name in ("on", "tensor_parallel", "memory_share", "strategy") if found.get(name)}
+        names = ("on", "tensor_parallel", "pipeline_parallel", "memory_share", "strategy")
+        asked = {name: found[name] for name in names if found.get(name)}
         models = [each.strip() for each in found.get("gpu_models", "").split(",") if each.strip()]
         return {
             "replica_count": found["replica_count"],

@@ -30,7 +30,7 @@ def get_deployment(deployment_id: UUID) -> Deployment:
 
 
 def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = None) -> QuerySet[Replica]:
-    replicas = Replica.objects.select_related("deployment__version__model", "revision", "node")
+    replicas = Replica.objects.select_related("deployment__version__model", "revision__version__model", "node")
     if deployment_id is not None:
         replicas = replicas.filter(deployment_id=deployment_id)
     return replicas if node_id is None else replicas.filter(node_id=node_id)

@@ -5,6 +5,7 @@ A text of the form `<name>` in a body stands for that part of an address.
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -33,8 +34,8 @@ NEW_PASSWORD = "a stable that is battery powered"
 class Write:
     """`parts` are parts of the address that are something else than usual; `prepare` changes rows before."""
 
-    body: dict = field(default_factory=dict)
-    parts: dict = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
     prepare: object = None
     by: str = "platform_admin"
 

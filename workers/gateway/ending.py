@@ -53,7 +53,9 @@ class Ending:
     def with_whole(self, head: AnswerHead, body: bytes, *, is_usage_shared: bool = False) -> None:
         """`is_usage_shared`: the engine counted several requests as one, and this is what was reckoned of it."""
         is_answer = head.status < 400  # noqa: PLR2004 - HTTP
-        used = self._tally.of_whole(body, self._monotonic()) if is_answer else NOTHING
+        used = NOTHING
+        if is_answer:
+            used = self._tally.of_whole(body, self._monotonic(), is_usage_shared=is_usage_shared)
         if is_usage_shared and used.source == "engine":
             used = structs.replace(used, source="estimated")
         first_token_at = self._tally.settlement.first_token_at

@@ -106,10 +106,11 @@ class Tally:
             return reported(usage)
         return self.settlement.estimate(stream.events_with_output, stream.input_tokens)
 
-    def of_whole(self, body: bytes, now: float) -> Used:
+    def of_whole(self, body: bytes, now: float, *, is_usage_shared: bool = False) -> Used:
+        """Its share of a usage may well be none."""
         answer = self._question.path.api.read_answer(body)
         self._learn_first_token(answer, now)
-        if answer.usage is None or answer.usage.is_empty:
+        if answer.usage is None or (answer.usage.is_empty and not is_usage_shared):
             return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
         choices = body.count(_CHOICE_KEY)
         if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:

@@ -162,7 +162,8 @@ class Fleet:
         if best is None or best.number not in self._open:
             self._stands_still(ticket, best_score, now)
             return None
-        self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s
+        # Tokens come at the ends of steps, and the next may have begun: a step later than the prompt alone would take.
+        self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s + best.full_s
         return best
 
     def _stands_still(self, ticket: Ticket, best_score: float, now: float) -> None:

@@ -11,13 +11,14 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_POST
 
+from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import DeployForm, LabelsForm
 from apps.console.policies.snippets import api_call
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, sentence
 from apps.console.selectors.live import read_logs
 from apps.deployments.selectors import get_deployment, get_replica
-from apps.deployments.services.deployments import create_deployment, drain_replica, restart_replica
+from apps.deployments.services.deployments import cancel_drain, create_deployment, drain_replica, restart_replica
 from apps.fleet.policies.joining import lines_for
 from apps.fleet.selectors import get_node
 from apps.fleet.services.joining import create_join_token
@@ -95,9 +96,12 @@ def node_remove(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
 @require_POST
 def replica_act(request: ConsoleRequest, replica_id: UUID) -> HttpResponseBase:
     replica = get_replica(replica_id)
-    act = restart_replica if request.POST.get("act") == "restart" else drain_replica
-    act(actor=request.actor, replica=replica, now=now())
-    messages.success(request, "The replica's agent has been asked; what becomes of it is among its events.")
+    act = {"restart": restart_replica, "keep": cancel_drain}.get(request.POST.get("act", ""), drain_replica)
+    try:
+        act(actor=request.actor, replica=replica, now=now())
+        messages.success(request, "The replica's agent has been asked; what becomes of it is among its events.")
+    except DomainError as error:
+        messages.error(request, sentence(error.message))
     return redirect("console:deployment", replica.deployment_id)
 
 

@@ -8,12 +8,21 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_POST
 
-from apps.common.errors import DomainError
+from apps.common.errors import DomainError, NotFoundError
+from apps.common.ids import read_uuid
 from apps.console.access import ConsoleRequest, operators, page
+from apps.deployments.models import Deployment
 from apps.deployments.selectors import get_deployment
+from apps.deployments.services.deployments import Change, change_deployment
 from apps.deployments.services.rollouts import pause_rollout, undo_rollout
+from apps.registry.selectors import get_version
 
-_SAID = {"pause": "stays as it is until it is resumed", "resume": "goes on", "undo": "goes back"}
+_SAID = {
+    "pause": "stays as it is until it is resumed",
+    "resume": "goes on",
+    "undo": "goes back",
+    "version": "rolls out the other version",
+}
 
 
 @page(operators)
@@ -23,9 +32,19 @@ def deployment_rollout(request: ConsoleRequest, deployment_id: UUID) -> HttpResp
     try:
         if act == "undo":
             undo_rollout(actor=request.actor, deployment=deployment, now=now())
+        elif act == "version":
+            _roll_out(request, deployment)
         else:
             pause_rollout(actor=request.actor, deployment=deployment, is_paused=act == "pause", now=now())
         messages.success(request, f"{deployment.name} {_SAID.get(act, _SAID['resume'])}.")
     except DomainError as error:
         messages.error(request, str(error))
     return redirect("console:deployment", deployment.pk)
+
+
+def _roll_out(request: ConsoleRequest, deployment: Deployment) -> None:
+    version_id = read_uuid(request.POST.get("version_id", ""))
+    if version_id is None:
+        raise NotFoundError("choose a version")
+    change = Change(version=get_version(version_id))
+    change_deployment(actor=request.actor, deployment=deployment, change=change, now=now())

@@ -33,7 +33,7 @@ from apps.deployments.selectors import (
 )
 from apps.deployments.services.deployments import scale_deployment
 from apps.registry.models import Model
-from apps.registry.selectors import list_models
+from apps.registry.selectors import list_models, list_versions
 from apps.routing.selectors.routes import list_routes
 from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
@@ -107,6 +107,7 @@ def _render_deployment(request: ConsoleRequest, found: Deployment, form: ScaleFo
         "replicas": list_replicas(deployment_id=found.pk),
         "rollout": get_rollout(found),
         "revisions": list_revisions(found.pk)[:SHOWN_REVISIONS],
+        "other_versions": list_versions(model_id=found.version.model_id).exclude(pk=found.version_id),
         "logs": read_logs(list(found.replicas.all())),
         "replica_events": list_deployment_events(found.pk),
         "routes": [route for route in list_routes() if found.version_id in {t.version_id for t in route.targets.all()}],

@@ -45,7 +45,7 @@ def read_requirements(content: Any) -> Requirements:
 
 def requirements_schema() -> dict[str, Any]:
     """As OpenAPI writes it."""
-    whole = msgspec.json.schema(Requirements)["$defs"][Requirements.__name__]
+    whole: dict[str, Any] = msgspec.json.schema(Requirements)["$defs"][Requirements.__name__]
     one = {"properties": {"tensor_parallel": {"enum": [1, None]}, "pipeline_parallel": {"enum": [1, None]}}}
     of_slices = {"properties": {"on": {"const": "mig"}}, "required": ["on"]}
     return whole | {"if": of_slices, "then": one}

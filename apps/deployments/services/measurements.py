@@ -16,7 +16,8 @@ def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime
     if report.state != ReplicaState.READY or not keys or not report.memory_bytes:
         return
     measured = {"memory_bytes": report.memory_bytes // len(keys), "kv_tokens": report.kv_capacity_tokens}
-    model = Accelerator.objects.filter(node_id=replica.node_id, key=keys[0]).values_list("model", flat=True).first()
+    of_node = Accelerator.objects.filter(node__replicas=replica, key=keys[0])
+    model = of_node.values_list("model", flat=True).first()
     kind: dict[str, Any] = {
         "version_id": replica.revision.version_id,
         "gpu_count": len(keys),

@@ -88,7 +88,7 @@ def test_an_empty_file_is_not_taken_for_the_wish_to_have_nothing(operator, text)
     refused = apply(operator, text, "prune=1")
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
     assert Deployment.objects.exists()
-    assert apply(operator, "documents: []", "prune=1&dry_run=1").status_code == 200
+    assert apply(operator, "documents: []", "set=other&prune=1").status_code == 200
 
 
 def test_things_are_made_in_the_order_of_their_dependencies(operator):

@@ -108,9 +108,26 @@ def test_a_replica_is_drained_by_hand(operator, machine):
     make_deployment(version())
     reconcile(holder="test", now=NOW)
     replica = Replica.objects.get()
-    operator.post(f"/replicas/{replica.pk}/act/", {"act": "drain"})
-    replica.refresh_from_db()
-    assert replica.is_draining
+    act, page = f"/replicas/{replica.pk}/act/", f"/deployments/{replica.deployment_id}/"
+    assert f'action="{act}"' in text(operator.get(page))
+    for asked, is_draining, button in (
+        ("drain", True, "Keep"),
+        ("keep", False, "Drain"),
+        ("restart", False, "Restart"),
+    ):
+        operator.post(act, {"act": asked})
+        replica.refresh_from_db()
+        assert replica.is_draining is is_draining
+        assert f">{button}</button>" in text(operator.get(page))
+    operator.post(act, {"act": "keep"})
+    assert "Nobody has asked for this drain" in text(operator.get(page))
+
+
+def test_a_replica_that_failed_says_why_beside_its_state(operator, machine):
+    make_deployment(version())
+    reconcile(holder="test", now=NOW)
+    Replica.objects.update(state="failed", detail="ended with status 1: no such option")
+    assert "ended with status 1: no such option" in text(operator.get(f"/deployments/{Deployment.objects.get().pk}/"))
 
 
 def test_a_stranger_sees_none_of_it(client, people, machine):
@@ -118,3 +135,17 @@ def test_a_stranger_sees_none_of_it(client, people, machine):
     for path in (f"/models/versions/{version().pk}/", "/fleet/"):
         assert client.get(path).status_code == 403
     assert client.post("/fleet/join/").status_code == 403
+
+
+def test_another_version_is_rolled_out_from_the_deployments_page(client):
+    client.force_login(make_people().operator)
+    deployment, other = make_deployment(make_version("v1")), make_version("v2")
+    stranger = make_version("v1", model="another-model")
+    page = f"/deployments/{deployment.pk}/"
+    assert f'<option value="{other.pk}">demo-chat:v2</option>' in client.get(page).content.decode()
+    for version_id in (stranger.pk, "nonsense", ""):
+        assert client.post(f"{page}rollout/", {"act": "version", "version_id": version_id})["Location"] == page
+    assert Deployment.objects.get().version_id == deployment.version_id
+    client.post(f"{page}rollout/", {"act": "version", "version_id": other.pk})
+    assert Deployment.objects.get().version == other
+    assert "demo-chat-v1 rolls out the other version" in client.get(page).content.decode()

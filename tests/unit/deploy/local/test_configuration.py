@@ -37,3 +37,14 @@ def test_one_port_for_two_things_is_refused(environ):
 def test_an_unknown_engine_is_refused_with_the_known_ones():
     with pytest.raises(ConfigurationError, match="auto, vllm, llamacpp, fake"):
         read_configuration({"ENGINE": "gpt"}, root=ROOT)
+
+
+@pytest.mark.parametrize("value", ["two", "0", "-1", "65", "1.5"])
+def test_a_bad_number_of_processes_is_refused_by_name(value):
+    with pytest.raises(ConfigurationError, match="TOKENYARD_GATEWAY_PROCESSES"):
+        read_configuration({"TOKENYARD_GATEWAY_PROCESSES": value}, root=ROOT)
+
+
+def test_the_gateway_has_the_processes_that_are_asked_for():
+    assert read_configuration({}, root=ROOT).gateway_processes == 1
+    assert read_configuration({"TOKENYARD_GATEWAY_PROCESSES": "3"}, root=ROOT).gateway_processes == 3

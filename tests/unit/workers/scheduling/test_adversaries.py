@@ -63,6 +63,12 @@ def test_a_burst_of_equals_after_a_pause_is_served_about_as_well_as_by_a_router(
     assert share_in_slo(ours) >= share_in_slo(theirs) - 0.05
 
 
+def test_of_many_equals_past_capacity_as_many_are_in_time_as_the_engine_can_do():
+    """All are served at the edge of their limit then, so that it matters when a first token is thought to come."""
+    jobs = play(steady(1600, 0.012, prompt_tokens=560), fleet=1)
+    assert share_in_slo([job for job in jobs if job.arrived_at > 4.0]) >= 0.5
+
+
 def test_an_engine_full_of_long_low_class_work_still_answers_the_high_class_in_time():
     low = steady(
         400, 0.02, tenant="batch", rank=2, prompt_tokens=6000, output_tokens=800, ttft_slo_s=60.0, tpot_slo_s=1.0
