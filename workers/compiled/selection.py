@@ -32,6 +32,7 @@ _LEFT_OUT = frozenset(
         "gateway.admin",
         "gateway.applying",
         "gateway.as_chat",
+        "gateway.assembly",
         "gateway.batching",
         "gateway.beliefs",
         "gateway.bodies",

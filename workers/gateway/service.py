@@ -13,42 +13,28 @@ from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
 from workers.contracts.salvage import salvage_all
-from workers.contracts.settlement import Origin
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
 from workers.gateway import errors
+from workers.gateway.assembly import Serving
 from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.configuration import GatewayConfig
-from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory
-from workers.gateway.driver import Driver
 from workers.gateway.explaining import DecisionNews, Explainer
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.fullness import kv_used_by_model
 from workers.gateway.handover import LISTEN_BACKLOG, listen
 from workers.gateway.heads import RequestHead
-from workers.gateway.journal import Journal
-from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.leaving import drain, serve_out
-from workers.gateway.limits.admission import Limits
 from workers.gateway.limits.link import AuthorityLink
-from workers.gateway.metering import Meter
-from workers.gateway.metrics import RequestMetrics
-from workers.gateway.prompts import PromptKeeper
 from workers.gateway.recurring import first_of, repeat
 from workers.gateway.report import build_report
 from workers.gateway.requests import BodySink
 from workers.gateway.server import ClientConnection
 from workers.gateway.sisters.company import Alone, Company, Parts
-from workers.gateway.spool import Spool
-from workers.gateway.surface import Surface
-from workers.gateway.tracing.assembly import Tracing, TracingConfig
-from workers.gateway.turns import Turn
 from workers.gateway.watching import EngineWatcher
-from workers.scheduling.interface import SchedulerConfig
-from workers.scheduling.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
 
@@ -74,31 +60,24 @@ class GatewayService:
         self._endpoints_file = endpoints_file
         self._offered: list[Endpoint] = []
         self._own: list[Endpoint] = []
-        self._connections = Connections(config.max_connections, config.max_connections_per_key)
         randomness = random.Random(os.urandom(32))  # noqa: S311 - for ids that must be unique, not secret
         self.boot_id = uuid7(time.time(), randomness.getrandbits(74))
-        origin = Origin(gateway_id=config.gateway_id, boot_id=self.boot_id, node_id=config.node_id)
-        self._journal = Journal(config.spool, origin, time.monotonic)
-        self._spool = Spool(config.spool, self.boot_id, self._journal)
-        self._turn = Turn(self._spool, asyncio.get_running_loop().call_soon, time.monotonic)
-        self.metrics = RequestMetrics()
-        self._limits = Limits(monotonic=time.monotonic, unix_time=time.time)
-        self._tracing = self._build_tracing(config.tracing, randomness) if config.tracing is not None else None
-        self._meter = self._build_meter(origin, randomness, observers)
-        self._driver = self._build_driver(config)
+        self._take_parts(Serving(config, self.boot_id, randomness, observers))
         self._explainer = Explainer(time.monotonic, time.time)
         self._decision_news = DecisionNews(self.boot_id, self._explainer)
         self._watcher = EngineWatcher(self._driver, time.monotonic, self._turn)
-        self._caches = CacheReader(self._driver, time.monotonic, config.caches)
-        self._prompts = PromptKeeper(config.prompts, self.boot_id)
-        self._surface = self._build_surface(randomness)
-        self.metrics.limits = self._limits.figures
-        self.metrics.kv_events = self._caches.figures
         self._handle = self._company.join(self._parts())
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.beat_at = time.monotonic()
         self._is_stopping = False
         self.report = self._build_report()
+
+    def _take_parts(self, parts: Serving) -> None:
+        self._connections, self._turn, self._surface = parts.connections, parts.turn, parts.surface
+        self._journal, self._spool, self._meter = parts.journal, parts.spool, parts.meter
+        self._driver, self._limits = parts.driver, parts.limits
+        self._caches, self._prompts = parts.caches, parts.prompts
+        self._tracing, self.metrics = parts.tracing, parts.metrics
 
     async def run(
         self,
@@ -265,58 +244,6 @@ class GatewayService:
                 exchange.give_up(errors.engine_timed_out())
 
     # -- its parts
-
-    def _build_meter(
-        self, origin: Origin, randomness: random.Random, observers: Sequence[Callable[[UsageRecord], None]]
-    ) -> Meter:
-        return Meter(
-            self._turn,
-            origin=origin,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            observers=(self.metrics.observe, *self._trace_observers(), *observers),
-            settled=self._limits.settled,
-        )
-
-    def _build_driver(self, config: GatewayConfig) -> Driver:
-        return Driver(
-            Scheduler(SchedulerConfig(stall_after_s=config.engine_stall_s)),
-            time.monotonic,
-            self._turn,
-            time.time,
-            lambda delay_s, work: asyncio.get_running_loop().call_later(delay_s, work),
-        )
-
-    def _build_surface(self, randomness: random.Random) -> Surface:
-        surface = Surface(
-            driver=self._driver,
-            meter=self._meter,
-            limits=self._limits,
-            journal=self._journal,
-            connections=self._connections,
-            monotonic=time.monotonic,
-            unix_time=time.time,
-            randomness=randomness,
-            count_unrecorded=self.metrics.count_unrecorded,
-        )
-        surface.intake.prompts = self._prompts
-        surface.intake.caches = self._caches
-        if self._tracing is not None:
-            surface.intake.tracer = self._tracing.tracer
-        return surface
-
-    def _trace_observers(self) -> list[Callable[[UsageRecord], None]]:
-        return [self._tracing.tracer.observe] if self._tracing is not None else []
-
-    def _build_tracing(self, config: TracingConfig, randomness: random.Random) -> Tracing:
-        return Tracing(
-            config,
-            self.metrics.spans,
-            gateway_id=self._config.gateway_id,
-            monotonic=time.monotonic,
-            random_bits=randomness.getrandbits,
-        )
 
     def _build_batches(self, directory: Path, randomness: random.Random) -> Batches:
         return Batches(
