@@ -154,5 +154,5 @@ class World:
             engine.has_passed, engine.is_asleep = True, False
         replica_id = engine.spec.replica_id
         self.memories[replica_id] = liveness.remember_trial(
-            self.memories[replica_id], engine.pid, has_passed=has_passed, now=self.now
+            self.memories[replica_id], engine.pid, has_passed=has_passed, began_at=self.now, now=self.now
         )

@@ -200,12 +200,12 @@ class EngineCare:
             self._nudge()
 
     async def _try_out(self, process: ProcessView, limit_s: float) -> None:
-        replica_id = process.spec.replica_id
+        replica_id, began_at = process.spec.replica_id, boot_clock()
         has_passed = await try_out(process, self._adapters, limit_s)
         memory = self._memories.get(replica_id)
         if memory:
             self._memories[replica_id] = liveness.remember_trial(
-                memory, process.pid, has_passed=has_passed, now=boot_clock()
+                memory, process.pid, has_passed=has_passed, began_at=began_at, now=boot_clock()
             )
         if has_passed and (not process.has_passed or process.is_asleep):
             self._processes.mark_passed(replica_id, process.pid)

@@ -72,10 +72,17 @@ def remember_probe(memory: ReplicaMemory, result: ProbeResult, now: float) -> Re
     )
 
 
-def remember_trial(memory: ReplicaMemory, pid: int, *, has_passed: bool | None, now: float) -> ReplicaMemory:
-    """None: it was too busy to take one, which is neither. One that answers nothing at all is seen by that."""
+def remember_trial(
+    memory: ReplicaMemory, pid: int, *, has_passed: bool | None, began_at: float, now: float
+) -> ReplicaMemory:
+    """None: it was too busy to take one, which is neither, and so is one that failed while tokens came.
+
+    One that answers nothing at all is seen by that.
+    """
     if memory.pid != pid:
         return memory
+    if has_passed is False and memory.tokens_at is not None and memory.tokens_at > began_at:
+        return structs.replace(memory, tried_at=now)
     if has_passed is None:
         return structs.replace(memory, tried_at=now, answered_at=now)
     if not has_passed and now - _newest(now, memory.answered_at) > _LATELY_S:

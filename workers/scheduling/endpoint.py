@@ -255,6 +255,13 @@ class EndpointModel:
             self.decode_speed.learn(ratio)
             self.refresh()
 
+    def assume_speed(self, other: "EndpointModel") -> None:
+        """Until it shows its own."""
+        if not self.spec.is_speed_known and not self.prefill_speed.observations:
+            self.prefill_speed.factor = other.prefill_speed.factor
+            self.decode_speed.factor = other.decode_speed.factor
+            self.refresh()
+
     def outgrown(self, ticket: Ticket, output_tokens: float) -> None:
         """The answer is longer than expected: as much again is expected of it."""
         grown = output_tokens * 2 - ticket.output_tokens

@@ -71,6 +71,11 @@ class Fleet:
     def is_speed_known(self) -> bool:
         return bool(self.endpoints) and all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
 
+    def share_speed(self, seen: EndpointModel) -> None:
+        """An engine that has not been seen to work yet is no faster and no slower than one of its version that has."""
+        for endpoint in self.endpoints.values():
+            endpoint.assume_speed(seen)
+
     def backlog(self, now: float) -> Backlog:
         """At most BACKLOG_AGE_S old, unless something was sent since."""
         if now - self._backlog_at > BACKLOG_AGE_S or self._backlog is None:
@@ -195,6 +200,7 @@ class Fleet:
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
+        self._open.pop(endpoint.number, None)  # of equals the one goes first that was sent to the longest ago
         self.touch(endpoint, now)
 
     def ended(self, ticket: Ticket, endpoint: EndpointModel) -> None:

@@ -129,6 +129,11 @@ class Pool:
         """Whether a waiting ticket has no prospect here of being in time."""
         return ticket.state in {State.PARKED, State.LATE} or not self.fleet.any_usable(now)
 
+    def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
+        self.appraiser.answered(ticket, endpoint, output_tokens, now)
+        if not self._is_speed_known:
+            self.fleet.share_speed(endpoint)
+
     def has_room(self, now: float) -> bool:
         """For one that could not make it elsewhere."""
         return not self.waiting and self.fleet.load <= CROWDED_LOAD and self.fleet.open_due(now)

@@ -73,7 +73,7 @@ class Scheduler:
         endpoint.breaker.answered(ticket.number, now)
         endpoint.watchdog.progressed(now)
         self._recovery.answered(ticket)
-        self._queues.pool_of(endpoint.version_id, now).appraiser.answered(ticket, endpoint, output_tokens, now)
+        self._queues.pool_of(endpoint.version_id, now).answered(ticket, endpoint, output_tokens, now)
         commands: list[Command] = []
         if request.workflow_id:
             self._queues.workflows.ended(request, output_tokens or int(ticket.output_tokens), ticket.cost_s)

@@ -4,7 +4,8 @@ import pytest
 
 from tests.support.node_world import World
 from tests.support.specs import replica_spec
-from workers.agent.memory import Timers
+from workers.agent.liveness import remember_trial
+from workers.agent.memory import ReplicaMemory, Timers
 from workers.contracts.telemetry import EndpointEstimate
 
 pytestmark = pytest.mark.unit
@@ -65,6 +66,14 @@ def test_a_saturated_one_is_never_ended_however_slow_its_answers():
         engine.generated_tokens += 50
         node.turn()
     assert (engine.signals, node.states()) == ([], {"one": "ready"})
+
+
+def test_a_trial_that_waits_behind_others_whose_tokens_come_does_not_degrade_it():
+    memory = ReplicaMemory(pid=1, tokens_at=102.0, answered_at=104.0)
+    waited = remember_trial(memory, 1, has_passed=False, began_at=100.0, now=104.0)
+    assert (waited.failed_trials, waited.tried_at) == (0, 104.0)
+    stuck = remember_trial(memory, 1, has_passed=False, began_at=103.0, now=107.0)
+    assert stuck.failed_trials == 1
 
 
 def test_nor_one_that_answers_no_probe_at_all_while_streams_move_through_the_gateway():

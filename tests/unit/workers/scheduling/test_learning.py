@@ -137,6 +137,18 @@ def test_answers_in_one_piece_make_a_speed_known():
     assert len(bench.rejects) > 300
 
 
+def test_one_that_has_not_worked_yet_is_taken_to_be_as_fast_as_one_that_has():
+    bench = Bench(max_decisions=100)
+    bench.endpoint("seen", spec=DEFAULT_SPEC)
+    serve_whole(bench, LEARNED_AFTER, total_s=0.01)
+    bench.endpoint("new", spec=DEFAULT_SPEC)
+    serve_whole(bench, 1, total_s=0.01)
+    bench.scheduler.take_decisions()
+    bench.arrive()
+    scores = [each.score for each in bench.scheduler.take_decisions()[-1].considered]
+    assert scores[0] == pytest.approx(scores[1], rel=0.2)
+
+
 def test_of_a_known_engine_they_teach_nothing():
     bench = Bench()
     bench.endpoint()

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from tests.unit.workers.scheduling.bench import Bench
 from workers.scheduling.interface import Dispatch, EngineReport, KVChange, Request, SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 
@@ -191,3 +192,13 @@ def test_of_many_endpoints_that_have_the_prefix_the_least_loaded_is_chosen():
         fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=(*SHARED_PREFIX, 2_000_000 + number))
         fleet.advance(0.05, step=0.05)
     assert fleet.loads() == [8] * 8
+
+
+def test_of_idle_equals_each_has_its_turn():
+    bench = Bench()
+    for name in ("e1", "e2", "e3"):
+        bench.endpoint(name)
+    for number in range(6):
+        bench.finish(bench.arrive(prefix_blocks=(number,), block_tokens=16))
+        bench.after(0.1)
+    assert [bench.sent[number] for number in range(1, 7)] == ["e1", "e2", "e3"] * 2
