@@ -44,14 +44,14 @@ def gateway_process(
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         wait_for_port(port, process)
-        _wait_for(directory / "spool" / HANDOVER_SOCKET, process)
+        wait_for_file(directory / "spool" / HANDOVER_SOCKET, process)
         yield process
     finally:
         process.kill()
         process.wait(10)
 
 
-def _wait_for(path: Path, process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
+def wait_for_file(path: Path, process: subprocess.Popen[bytes], timeout_s: float = 20) -> None:
     """It serves by then: the socket comes last."""
     deadline = time.monotonic() + timeout_s
     while not path.exists():

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tests.support.fake_engines import free_port, wait_for_port
-from tests.support.gateway_processes import gateway_command
+from tests.support.gateway_processes import gateway_command, wait_for_file
 from tests.support.gateways import snapshot_for
 from tests.support.raw_http import call
 from workers.contracts.layout import HANDOVER_SOCKET
@@ -76,17 +75,9 @@ def sister_processes(
     parent = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_for_port(port, parent)
-        _wait_for(socket, parent)
+        wait_for_file(socket, parent, timeout_s=30)
         yield SisterProcesses(parent, port, admin_port)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(parent.pid, signal.SIGKILL)
         parent.wait(10)
-
-
-def _wait_for(path: Path, process: subprocess.Popen[bytes], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not path.exists():
-        assert process.poll() is None, "the gateway has ended"
-        assert time.monotonic() < deadline, f"there is no {path.name}"
-        time.sleep(0.01)
