@@ -2,7 +2,7 @@
 
 python -m benchmarks.usage [--records 200000] [--processes 2] [--days 1] [--together 5] [--directory DIR]
 python -m benchmarks.usage --links 4 [--records 1000000] [--days 1]
-python -m benchmarks.usage --fill 10000000 [--days 30] [--as-100-million] [--directory DIR]
+python -m benchmarks.usage --fill 10000000 [--days 30] [--as-100-million] [--rerate-days 30] [--directory DIR]
 
 The first measures ingest by itself, the second by the whole way in: agents' links and a web process. The third fills
 a month with records made by Postgres itself and asks about it; with --as-100-million the sums that the month's page
@@ -29,7 +29,7 @@ def main() -> None:
         if options.as_100_million:
             filling.fill_up_sums()
             questions.ask_about_page(options.days)
-        upkeep.keep_up()
+        upkeep.keep_up(options.rerate_days)
 
 
 def _options() -> argparse.Namespace:
@@ -42,6 +42,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--links", type=int, default=0)
     parser.add_argument("--fill", type=int, default=0)
     parser.add_argument("--as-100-million", action="store_true")
+    parser.add_argument("--rerate-days", type=int, default=1)
     parser.add_argument("--directory", default=None)
     options = parser.parse_args()
     each = options.records // (options.links or options.processes)

@@ -100,19 +100,21 @@ def _ask_records(scope: "UsageScope", tenant: "UsageScope") -> None:
 
 
 def _ask_files(scope: "UsageScope", tenant: "UsageScope") -> None:
+    from apps.usage.api.files import parquet_parts  # noqa: PLC0415
     from apps.usage.selectors.focus import focus_table  # noqa: PLC0415
     from apps.usage.selectors.tables import records_table  # noqa: PLC0415
 
     _file("FOCUS, all tenants", lambda: focus_table(scope=scope).rows(), sys.maxsize)
     _file("FOCUS, one tenant", lambda: focus_table(scope=tenant).rows(), sys.maxsize)
     _file("records as CSV", lambda: records_table(scope=tenant).rows(), FILE_ROWS)
+    _file("records as Parquet, a row is 256 KiB", lambda: parquet_parts(records_table(scope=tenant)), sys.maxsize)
 
 
 def _file(name: str, rows: Callable[[], Iterable[object]], most: int) -> None:
     before, began = resident_bytes(), time.perf_counter()
     peak, count = before, 0
     for count, _ in enumerate(islice(rows(), most), 1):
-        if count % 5000 == 0:
+        if count % 100 == 0:
             peak = max(peak, resident_bytes())
     spent_s = time.perf_counter() - began
     print(f"file | {name} | {count:,} rows in {spent_s:.1f} s, {(peak - before) / 2**20:.0f} MB more", flush=True)

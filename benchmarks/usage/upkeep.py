@@ -8,21 +8,21 @@ from benchmarks.usage.questions import TENANT
 from benchmarks.usage.yard import NOW
 
 
-def keep_up() -> None:
-    _rerate_a_day()
+def keep_up(rerate_days: int) -> None:
+    _rerate(rerate_days)
     _count_limits()
     _drop_a_day()
 
 
-def _rerate_a_day() -> None:
-    """The first of the month: previewed, confirmed, applied. All its records change their price."""
+def _rerate(days: int) -> None:
+    """The month's first: previewed, confirmed, applied. All their records change their price."""
     from apps.common.actors import SYSTEM  # noqa: PLC0415 - after Django is set up
     from apps.usage.models import Rerating, UsageRecord  # noqa: PLC0415
     from apps.usage.services.rerating import apply_rerating, run_reratings, start_rerating  # noqa: PLC0415
 
-    start = NOW - timedelta(days=20)
+    start = NOW - timedelta(days=30)
     _make_prices()
-    row = start_rerating(actor=SYSTEM, start=start, end=start + timedelta(days=1), reason="benchmark", now=NOW)
+    row = start_rerating(actor=SYSTEM, start=start, end=start + timedelta(days=days), reason="benchmark", now=NOW)
     count = UsageRecord.objects.filter(arrived_at__gte=row.start, arrived_at__lt=row.end).count()
     _took(f"re-rating of {count:,} records, preview", lambda: run_reratings(now=NOW))
     apply_rerating(actor=SYSTEM, rerating=Rerating.objects.get(pk=row.pk), now=NOW)

@@ -34,12 +34,12 @@ def csv_answer(name: str, header: Sequence[str], rows: Iterable[Any]) -> Streami
 
 
 def parquet_answer(name: str, table: Table) -> StreamingHttpResponse:
-    answer = StreamingHttpResponse(_parquet_parts(table), content_type="application/vnd.apache.parquet")
+    answer = StreamingHttpResponse(parquet_parts(table), content_type="application/vnd.apache.parquet")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
 
-def _parquet_parts(table: Table) -> Iterator[bytes]:
+def parquet_parts(table: Table) -> Iterator[bytes]:
     """Through a file on disk: however large the table, memory holds one group of rows."""
     schema = pa.schema([pa.field(column.name, _TYPES[column.kind]) for column in table.columns])
     with tempfile.TemporaryFile() as file:
