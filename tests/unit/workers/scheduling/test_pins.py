@@ -18,8 +18,15 @@ def a_prompt(rng):
 
 def asked(blocks):
     return Request(
-        request_id=1, version_id="v", tenant_id="t", rank=0, max_queued_of_tenant=9, arrived_at=0.0, prefix_blocks=blocks, block_tokens=16,
-    )  # fmt: skip
+        request_id=1,
+        version_id="v",
+        tenant_id="t",
+        rank=0,
+        max_queued_of_tenant=9,
+        arrived_at=0.0,
+        prefix_blocks=blocks,
+        block_tokens=16,
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -35,7 +42,7 @@ def test_holders_are_those_of_a_count_block_by_block(seed):
         held = [block for prompt in running for block in prompt]
         prompt = a_prompt(rng)
         leading = [block in held for block in prompt]
-        assert pins.held_tokens(asked(prompt)) == 16 * (leading + [False]).index(False)
+        assert pins.held_tokens(asked(prompt)) == 16 * [*leading, False].index(False)
         assert pins.holders_of(prompt) == held.count(prompt[-1])
         assert len(pins) == len(set(held))
     for prompt in running:
