@@ -11,8 +11,11 @@ class EventStream:
     """
 
     _tail = b""
+    _ended_in_cr = False
 
     def feed(self, chunk: bytes) -> bytes:
+        if self._ended_in_cr or b"\r" in chunk:
+            chunk = self._with_plain_ends(chunk)
         chunk = self._tail + chunk if self._tail else chunk
         first = chunk.find(EVENT_END)
         if first < 0:
@@ -24,6 +27,13 @@ class EventStream:
         end = chunk.rfind(EVENT_END)
         self._tail = chunk[end + 2 :]
         return self._pass(chunk[:first]) if first == end else self._pass_all(chunk[: end + 2])
+
+    def _with_plain_ends(self, chunk: bytes) -> bytes:
+        """Lines may end in CR LF or CR too: to a client that is the same stream, and here it is cut alike."""
+        if self._ended_in_cr:
+            chunk = chunk.removeprefix(b"\n")
+        self._ended_in_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def finish(self) -> bytes:
         """What is left when the engine has ended its answer: without an end of its own it passes as it is."""
