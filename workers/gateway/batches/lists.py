@@ -104,5 +104,6 @@ class Lists:
 
 
 def not_found(kind: str, name: str) -> GatewayError:
-    one = {"files": "file", "batches": "batch"}[kind]
-    return GatewayError(404, f"{one}_not_found", f"There is no {one} '{name[:100]}'.", param=f"{one}_id")
+    if kind == "files":
+        return GatewayError(404, "file_not_found", f"There is no file '{name[:100]}'.", param="file_id")
+    return GatewayError(404, "batch_not_found", f"There is no batch '{name[:100]}'.", param="batch_id")
