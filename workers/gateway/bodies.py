@@ -41,6 +41,7 @@ class Peek(Struct):
     cache_salt: Any = None
     previous_response_id: Any = None
     background: Any = None
+    priority: Any = None
     messages: Raw = _NOTHING
     prompt: Raw = _NOTHING
     input: Raw = _NOTHING

@@ -14,6 +14,13 @@ def first_text(*values: object) -> str:
     return ""
 
 
+def may_be_number(value: object) -> bool:
+    """Whether an engine could read one in it; what it cannot read it refuses, and nothing is to be put in its place."""
+    if isinstance(value, str):
+        return any(character.isdigit() for character in value)
+    return not isinstance(value, list | dict)
+
+
 def wants_stream(found: Peek) -> bool:
     return found.stream is not None and is_true(found.stream)
 
