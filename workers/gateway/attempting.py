@@ -27,6 +27,7 @@ class Attempting(Ending):
         "_continuation",
         "_facilities",
         "_head",
+        "_held_bytes",
         "_pieces",
         "_refusals",
         "_stream",
@@ -43,6 +44,7 @@ class Attempting(Ending):
         self._stream: AnswerStream | None = None
         self._continuation: AnyContinuation | None = None
         self._pieces: list[bytes] = []
+        self._held_bytes = 0
         self._refusals: list[tuple[AnswerHead, bytes]] = []
         self._awaits_first_token = True
         self.last_progress_at = self._monotonic()
@@ -69,6 +71,7 @@ class Attempting(Ending):
         self._awaits_first_token = True
         self._head = None
         self._pieces = []
+        self._held_bytes = 0
 
     def _abandon_attempt(self) -> None:
         if self._attempt is not None:

@@ -28,6 +28,9 @@ from workers.gateway.terms import Terms
 from workers.gateway.upstream import UpstreamError
 from workers.scheduling.interface import Cancel, Reject
 
+# A batch of the longest embeddings has some hundred megabytes of text; an engine that never ends has no bound.
+MAX_WHOLE_ANSWER_BYTES = 512 * 1024 * 1024
+
 
 class Exchange(Attempting):
     """Owns the answer to one client request; every path through it leads to one of its endings, once."""
@@ -156,7 +159,7 @@ class Exchange(Attempting):
         self.last_progress_at = self._monotonic()
         stream = self._stream
         if stream is None:
-            self._pieces += pieces
+            self._hold(pieces)
             return
         passed = stream.feed(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._awaits_first_token:
@@ -171,6 +174,14 @@ class Exchange(Attempting):
             return
         if stream.has_error:
             self._engine_reported_failure(stream)
+
+    def _hold(self, pieces: list[bytes]) -> None:
+        """Of an answer that goes out whole, since what it used is read at its end."""
+        self._pieces += pieces
+        self._held_bytes += sum(map(len, pieces))
+        if self._held_bytes > MAX_WHOLE_ANSWER_BYTES:
+            self._pieces = []
+            self.give_up(errors.engine_died())
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         if self._attempt is not None:

@@ -62,3 +62,17 @@ async def test_when_all_turn_it_away_the_client_gets_the_last_ones_word_at_once(
         [record] = await gateway.wait_for_records(1)
     assert (answer.status, answer.body) == (503, WORDS % 503)
     assert (len(one.seen), len(two.seen), record.attempts) == (1, 1, 2)
+
+
+async def test_an_answer_that_never_ends_is_given_up_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("workers.gateway.exchange.MAX_WHOLE_ANSWER_BYTES", 100_000)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    endless = [head, *[b"ffff\r\n" + b" " * 0xFFFF + b"\r\n"] * 4]
+    async with (
+        scripted_engine(endless) as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        answer = await gateway.chat()
+        [record] = await gateway.wait_for_records(1)
+    assert answer.status == 502
+    assert (record.outcome, record.status) == ("failed", 502)
