@@ -116,8 +116,8 @@ def measure(lab: Lab, name: str, load: float, policy: str, seeds: list[int]) -> 
 def print_row(row: Row) -> None:
     cells = (
         row.workload, f"{row.load:.3g}", row.policy, f"{row.value:.3f}", f"{row.in_slo:.3f}",
-        f"{row.goodput_per_s:.2f}", f"{row.ttft_p50_s:.2f}", f"{row.ttft_p99_s:.1f}", f"{row.tpot_p50_ms:.0f}", f"{row.hit_rate:.2f}",
-        f"{row.refused:.3f}", f"{row.wasted:.2f}",
+        f"{row.goodput_per_s:.2f}", f"{row.ttft_p50_s:.2f}", f"{row.ttft_p99_s:.1f}", f"{row.tpot_p50_ms:.0f}",
+        f"{row.hit_rate:.2f}", f"{row.refused:.3f}", f"{row.wasted:.2f}",
         " ".join(f"{name}:{share:.3f}" for name, share in row.class_shares.items()),
         f"{row.jain:.2f}", f"{row.usd_per_1000_in_time:.2f}", f"{row.simulated_per_s:.0f}",
     )  # fmt: skip

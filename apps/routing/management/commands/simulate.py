@@ -45,6 +45,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         del args
         experiment = _experiment(options)
+        _require_folder(options["json"])
         try:
             check_experiment(experiment)
         except InvalidInputError as error:
@@ -58,6 +59,12 @@ class Command(BaseCommand):
             self.stdout.write(_row(_cells(summary)))
         if options["json"]:
             options["json"].write_bytes(msgspec.json.format(msgspec.json.encode(summaries), indent=1))
+
+
+def _require_folder(file: Path | None) -> None:
+    """Before an hour of work is lost."""
+    if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+        raise CommandError(f"--json cannot be written to {file}: name a file in a folder that is there.")
 
 
 def _experiment(options: dict[str, Any]) -> Experiment:

@@ -160,6 +160,7 @@ def test_manage_py_simulate_prints_a_row_per_policy(capsys, tmp_path):
     rows = capsys.readouterr().out.strip().splitlines()
     assert [row.split(" | ")[0] for row in rows[1:]] == ["| tokenyard", "| kv-cost"]
     assert file.read_text().count('"policy"') == 2
-    for wrong in (["--trace", "W9"], ["--trace", "W1", "--fleet", "lots"], ["--trace", "usage:never"]):
+    nowhere = ["--trace", "W1", "--json", str(tmp_path / "none" / "out.json")]
+    for wrong in (["--trace", "W9"], ["--trace", "W1", "--fleet", "lots"], ["--trace", "usage:never"], nowhere):
         with pytest.raises(CommandError):
             call_command("simulate", *wrong)
