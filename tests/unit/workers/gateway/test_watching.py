@@ -6,6 +6,7 @@ import pytest
 
 from workers.engines.interface import EngineReading
 from workers.gateway.heads import answer_head
+from workers.gateway.turns import Turn
 from workers.gateway.upstream import EnginePool, UpstreamError
 from workers.gateway.watching import ANSWER_WITHIN_S, BUSY_EACH_S, IDLE_EACH_S, LOOK_EACH_S, EngineWatcher, read_metrics
 
@@ -45,7 +46,9 @@ class Fleet:
             for n in range(count)
         ]
         self.running = Counter(dict.fromkeys(running, 1))
-        self.watcher = EngineWatcher(self, lambda: self.now, None)
+        self.watcher = EngineWatcher(
+            self, lambda: self.now, Turn(SimpleNamespace(), lambda _end: None, lambda: self.now)
+        )
 
     def count_running(self):
         return self.running
