@@ -20,6 +20,7 @@ _PATTERNS = (
     "workers/simulator/engine.py",
     "workers/simulator/job.py",
     "workers/simulator/kv_cache.py",
+    "workers/simulator/leap.py",
     "workers/simulator/replay.py",
     "workers/simulator/reports.py",
 )

@@ -14,8 +14,9 @@ lock is free belongs to a process that is dead, and what its slots hold is settl
     word 3    first token, in µs after the arrival; 0: none yet
 
 A slot is in use once its word 0 is written, which is after all else and in one store: a writer that is killed at any
-point leaves a slot that is whole or free. An entry is a Settlement (OPEN) or a finished UsageRecord that the spool
-could not take (SETTLED), both as JSON.
+point leaves a slot that is whole or free. An entry is a Settlement (OPEN) as MessagePack, which takes a third
+of JSON's time (gateways before wrote that: it begins with a brace, as no map of MessagePack does), or a finished
+UsageRecord that the spool could not take (SETTLED), as JSON.
 """
 
 import struct
@@ -40,7 +41,8 @@ COUNTED = 1 << 63
 
 _WORDS = struct.Struct("<QQQQ")
 _LOW = (1 << 32) - 1
-_decode_settlement = msgspec.json.Decoder(Settlement).decode
+_decode_settlement = msgspec.msgpack.Decoder(Settlement).decode
+_decode_older_settlement = msgspec.json.Decoder(Settlement).decode
 _decode_record = msgspec.json.Decoder(UsageRecord).decode
 _decode_origin = msgspec.json.Decoder(Origin).decode
 
@@ -110,7 +112,8 @@ def _entry(content: bytes, slot: int) -> bytes:
 
 
 def _interrupted(content: bytes, slot: int, alive_at: float) -> Interrupted:
-    settlement = _decode_settlement(_entry(content, slot))
+    entry = _entry(content, slot)
+    settlement = _decode_older_settlement(entry) if entry.startswith(b"{") else _decode_settlement(entry)
     _, tokens, details, first_token_us = _WORDS.unpack_from(content, HEAD_BYTES + slot * SLOT_BYTES)
     if first_token_us:
         settlement.first_token_at = settlement.arrived_at + first_token_us / 1e6

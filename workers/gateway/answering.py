@@ -9,6 +9,7 @@ from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 
 _USUAL_CHUNK_BYTES = 1024
+_WITHOUT_BODY = (204, 304)
 _SIZE_LINES: Final = [b"%x\r\n" % size for size in range(_USUAL_CHUNK_BYTES)]
 
 
@@ -32,7 +33,9 @@ class ClientAnswer:
         self._own_headers = [*self._own_headers, (name, value)]
 
     def send_whole(self, head: AnswerHead, body: bytes) -> None:
-        lines = self._lines(head) + b"content-length: " + str(len(body)).encode() + b"\r\n"
+        lines = self._lines(head)
+        if body or head.status not in _WITHOUT_BODY:
+            lines += b"content-length: " + str(len(body)).encode() + b"\r\n"
         self._client.respond_with(head.status, lines, body)
 
     def send_error(self, error: GatewayError) -> None:

@@ -6,8 +6,9 @@ from workers.gateway.degrading import DEGRADED_TO, Alternative
 from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.forms import with_form_model
+from workers.gateway.lengthened import without_ours
 from workers.gateway.paths import EnginePath
-from workers.gateway.peeks import wants_stream
+from workers.gateway.peeks import may_be_number, wants_stream
 from workers.gateway.requests import HttpRequest
 
 Header = tuple[bytes, bytes]
@@ -106,10 +107,15 @@ class Question:
             ]
         )
 
+    def refusal(self, engine: Engine, answer: bytes) -> bytes:
+        """An engine's 400, as it would be without what we added to the body."""
+        asked = self.request.body
+        return answer if self.path.is_form else without_ours(answer, asked, self._body_for(engine, asked))
+
     def _body_for(self, engine: Engine, body: bytes) -> bytes:
         if self.is_renamed:
             body = self._renamed(body)
-        if self.path.takes_priority and engine.endpoint.shape.has_priorities:
+        if self.path.takes_priority and engine.endpoint.shape.has_priorities and may_be_number(self.peek.priority):
             body = with_fields(body, {"priority": self.rank})
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from workers.gateway.errors import GatewayError, bad_request
+from workers.gateway.flags import is_true
 
 _NOTHING = Raw()
 _STRING = rb'"(?:[^"\\]|\\.)*"'
@@ -40,6 +41,7 @@ class Peek(Struct):
     cache_salt: Any = None
     previous_response_id: Any = None
     background: Any = None
+    priority: Any = None
     messages: Raw = _NOTHING
     prompt: Raw = _NOTHING
     input: Raw = _NOTHING
@@ -48,7 +50,7 @@ class Peek(Struct):
     tools: Raw = _NOTHING
 
     def has_stream_option(self, name: str) -> bool:
-        return isinstance(self.stream_options, dict) and bool(self.stream_options.get(name))
+        return isinstance(self.stream_options, dict) and is_true(self.stream_options.get(name))
 
 
 _PROMPT_FIELDS = frozenset(("messages", "prompt", "input", "system", "instructions", "tools"))

@@ -4,7 +4,7 @@ Engines tell the usage of a stream only when asked, at its end. Of a stream that
 only if the engine counts along, which each does in its own way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from workers.contracts.endpoints import Endpoint
 from workers.gateway.bodies import Peek, PromptDetails, Usage, decode_usage, with_fields, with_flat_object
+from workers.gateway.flags import is_flag
 
 
 class Dialect(Protocol):
@@ -50,7 +51,7 @@ class VLLMDialect:
 
     def prepare(self, body: bytes, peek: Peek) -> bytes:
         options = peek.stream_options
-        if options is not None and not isinstance(options, dict):
+        if options is not None and not (isinstance(options, dict) and _are_flags(options, self._wanted)):
             return body  # not ours to repair: the engine refuses it and says why
         if options and self._wanted.items() <= options.items():
             return body
@@ -116,6 +117,10 @@ class LlamaCppDialect:
             completion_tokens=sum(timing.predicted_n for timing in timings),
             prompt_tokens_details=PromptDetails(max(timing.cache_n for timing in timings)),
         )
+
+
+def _are_flags(options: Mapping[str, object], names: Iterable[str]) -> bool:
+    return all(is_flag(options.get(name)) for name in names)
 
 
 _VLLM_CONTINUOUS = VLLMDialect(is_continuous=True)

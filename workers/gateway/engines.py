@@ -40,11 +40,6 @@ class Engine(Struct, eq=False):
     def profile(self) -> StepCost | None:
         return load_profiles().get(self.endpoint.shape.cost_profile)
 
-    def learn_pace(self, output_tokens: int, seconds: float) -> None:
-        if output_tokens > 0 and seconds > 0:
-            pace = output_tokens / seconds
-            self.tokens_per_s = pace if not self.tokens_per_s else 0.8 * self.tokens_per_s + 0.2 * pace
-
     def spec(self) -> EndpointSpec:
         """Without a row for its GPU the scheduler has to learn its speed, and holds nobody to a limit until then."""
         shape, profile = self.endpoint.shape, self.profile

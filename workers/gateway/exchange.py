@@ -186,6 +186,8 @@ class Exchange(Attempting):
             self._attempt = None  # it did nothing for us
             self._try_again(self._head.retry_after_s)
         else:
+            if self._head.status == 400 and self._attempt is not None:  # noqa: PLR2004 - HTTP
+                last_part = self._question.refusal(self._attempt.engine, last_part)
             is_shared = isinstance(self._attempt, Share) and self._attempt.is_usage_shared
             self._over().with_whole(self._head, last_part, is_usage_shared=is_shared)
 

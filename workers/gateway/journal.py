@@ -90,7 +90,7 @@ class Journal:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / f"{origin.boot_id}{JOURNAL_SUFFIX}"
         self._monotonic = monotonic
-        self._encode = msgspec.json.Encoder().encode
+        self._encode_settlement = msgspec.msgpack.Encoder().encode
         self._open_slots: dict[str, Slot] = {}
         self._free: list[Slot] = []
         self._extents = 0
@@ -99,7 +99,7 @@ class Journal:
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
-            self._words = self._write_head(self._encode(origin))
+            self._words = self._write_head(msgspec.json.encode(origin))
             self._grow()
         except OSError:
             os.close(self._fd)
@@ -122,7 +122,7 @@ class Journal:
         record_id = settlement.record_id
         old = self._open_slots.get(record_id)
         notes = old.notes() if old is not None else _NO_NOTES
-        slot = self._open_slots[record_id] = self._write(OPEN, self._encode(settlement), notes)
+        slot = self._open_slots[record_id] = self._write(OPEN, self._encode_settlement(settlement), notes)
         if old is not None:
             self._give_back(old)
         return slot

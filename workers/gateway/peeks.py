@@ -1,8 +1,8 @@
 """What routing and metering read off a body's few fields. Types are the client's: whatever they are, this answers."""
 
 from workers.gateway.bodies import Peek
+from workers.gateway.flags import is_true
 
-_TRUE_WORDS = frozenset(("true", "t", "yes", "y", "on", "1"))
 _MAX_END_USER = 256
 
 
@@ -14,11 +14,11 @@ def first_text(*values: object) -> str:
     return ""
 
 
-def is_true(value: object) -> bool:
-    """As vLLM's pydantic reads it: true, 1 and words for yes."""
+def may_be_number(value: object) -> bool:
+    """Whether an engine could read one in it; what it cannot read it refuses, and nothing is to be put in its place."""
     if isinstance(value, str):
-        return value.lower() in _TRUE_WORDS
-    return value is True or value == 1
+        return any(character.isdigit() for character in value)
+    return not isinstance(value, list | dict)
 
 
 def wants_stream(found: Peek) -> bool:

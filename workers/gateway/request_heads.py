@@ -24,6 +24,13 @@ class RefusedRequestError(Exception):
         self.code = code
         self.message = message
 
+    def body(self) -> bytes:
+        """In OpenAI's shape, as nobody knows yet which API was meant. Codes and messages are ours, and plain."""
+        return b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (
+            self.message,
+            self.code,
+        )
+
 
 def invalid(why: bytes) -> RefusedRequestError:
     return RefusedRequestError(400, b"invalid_http", b"The request is not valid HTTP/1.1: " + why + b".")

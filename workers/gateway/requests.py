@@ -17,6 +17,8 @@ from workers.gateway.retelling import begin_again
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_BODY_BYTES = 32 * 1024 * 1024
+# With the longest method, the version and the spaces between.
+_MAX_FIRST_LINE_BYTES = MAX_URL_BYTES + 32
 
 _BEGINNING = re.compile(rb"[A-Z]{1,7}(?: |\Z)")
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
@@ -159,13 +161,18 @@ class RequestReader:
         return data[end.end() :]
 
     def _require_room(self, data: bytes) -> None:
-        if len(data) > MAX_URL_BYTES and data.find(b"\n", 0, MAX_URL_BYTES) < 0:
-            raise RefusedRequestError(414, b"url_too_long", b"The URL is too long.")
+        """For what is still to come of a head."""
+        self._require_line(data)
         if len(data) >= MAX_HEAD_BYTES:
             raise RefusedRequestError(431, b"headers_too_large", b"The headers are too large or too many.")
 
+    def _require_line(self, data: bytes) -> None:
+        """How long exactly the URL in it may be is told when all of the head is there."""
+        if len(data) > _MAX_FIRST_LINE_BYTES and data.find(b"\n", 0, _MAX_FIRST_LINE_BYTES) < 0:
+            raise RefusedRequestError(414, b"url_too_long", b"The URL is too long.")
+
     def _open(self, raw: bytes, now: float) -> None:
-        self._require_room(raw)
+        self._require_line(raw)
         head = self._head = read_head(raw)
         self._sink = self._open_sink(head)
         by_name = head.first_by_name

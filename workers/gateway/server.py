@@ -284,10 +284,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _answer_refusal(self, refusal: RefusedRequestError) -> None:
         self.is_closing = True
-        body = b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (
-            refusal.message,
-            refusal.code,
-        )
+        body = refusal.body()
         lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
         self.write(self.head(refusal.status, lines) + body)
         self._loop.call_soon(self._linger)

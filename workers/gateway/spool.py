@@ -101,9 +101,9 @@ class Spool:
             self._journal.keep(record, line)
 
     def _note_written(self, records: int) -> None:
-        self._journal.release(self._waiting_records[:records])
-        del self._waiting[:records]
-        del self._waiting_records[:records]
+        written, self._waiting_records = self._waiting_records[:records], self._waiting_records[records:]
+        self._waiting = self._waiting[records:]
+        self._journal.release(written)
         self._in_segment += records
         self.written += records
 

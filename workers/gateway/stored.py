@@ -9,8 +9,8 @@ import msgspec
 from workers.gateway.bodies import Peek
 from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError, bad_request
+from workers.gateway.flags import is_true
 from workers.gateway.heads import Headers
-from workers.gateway.peeks import is_true
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 

@@ -3,6 +3,8 @@
 From the dispatch on it stands in the journal too, so that it settles even if this process does not live to do it.
 """
 
+from typing import Final
+
 from workers.contracts.settlement import BYTES_PER_TOKEN, NOTHING, Settlement, Used
 from workers.contracts.usage import Outcome
 from workers.gateway.apis.interface import AnswerStream
@@ -15,6 +17,7 @@ from workers.gateway.metering import Meter, estimated_from_first, reported
 from workers.gateway.peeks import choices_of
 
 _CHOICE_KEY = b'"finish_reason":'
+_SHORT_TIMES: Final = [b"%.2f" % (hundredths / 100) for hundredths in range(2048)]
 
 
 class Tally:
@@ -94,7 +97,7 @@ class Tally:
         self.is_settled = True
         engine, dispatched_at = self._engine, self.settlement.dispatched_at
         if outcome == "completed" and engine is not None and dispatched_at is not None:
-            engine.learn_pace(used.output_tokens, now - dispatched_at)
+            engine.tokens_per_s = _learned_pace(engine.tokens_per_s, used.output_tokens, now - dispatched_at)
         self.used = used if self.settlement.is_metered else NOTHING
         self._meter.settle(self.settlement, self.used, outcome, status, error_code)
 
@@ -147,8 +150,15 @@ class Tally:
         return b"server-timing: queue;dur=" + queue + b", upstream;dur=" + upstream + b"\r\n"
 
 
+def _learned_pace(known: float, output_tokens: int, seconds: float) -> float:
+    """Tokens per second of one request; 0 is unknown."""
+    if output_tokens <= 0 or seconds <= 0:
+        return known
+    pace = output_tokens / seconds
+    return 0.8 * known + 0.2 * pace if known else pace
+
+
 def _in_ms(seconds: float) -> bytes:
-    """To two places: `%.2f` takes twice as long."""
+    """To two places. Most are short, and made beforehand."""
     hundredths = int(seconds * 100_000 + 0.5)
-    rest = hundredths % 100
-    return f"{hundredths // 100}.{rest // 10}{rest % 10}".encode()
+    return _SHORT_TIMES[hundredths] if 0 <= hundredths < len(_SHORT_TIMES) else b"%.2f" % (hundredths / 100)

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
+MAX_HEADER_BYTES = 256 * 1024
 _END_OF_HEAD = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 
@@ -39,6 +40,7 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_head",
         "_head_bytes",
+        "_header_bytes",
         "_headers",
         "_is_behind",
         "_is_between_chunks",
@@ -62,6 +64,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._pieces: list[bytes] = []
         self._headers: Headers = []
+        self._header_bytes = 0
         self._head: AnswerHead | None = None
         self._head_bytes: HeadBytes | None = None  # of the last answer, if that came whole in one read
         self._is_silent = True
@@ -178,12 +181,18 @@ class UpstreamConnection(asyncio.Protocol):
         if self._is_complete:
             raise UpstreamError("more than was asked for")
         self._headers = []
+        self._header_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADER_BYTES:
+            raise UpstreamError("its headers do not end")
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
+        if status < 100:  # noqa: PLR2004 - no status of HTTP
+            raise UpstreamError("its status is none")
         if status < 200 or self._is_repeating:  # noqa: PLR2004 - an interim answer
             return
         self._stream_head = b""

@@ -229,7 +229,13 @@ class Fleet:
             mask ^= bit
         if len(numbers) <= count:
             return numbers
-        return heapq.nsmallest(count, numbers, key=lambda number: len(self.endpoints[number].running))
+        running = [len(self.endpoints[number].running) for number in numbers]
+        chosen: list[int] = []
+        while len(chosen) < count:
+            place = running.index(min(running))
+            chosen.append(numbers.pop(place))
+            del running[place]
+        return chosen
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
@@ -284,8 +290,10 @@ class Fleet:
         if after <= max(ceil(mean), many):
             return False
         request = ticket.request
-        shared = request.prefix_blocks[hit_tokens // request.block_tokens - 1]
-        return after > many + HOT_MARGIN or endpoint.pins.holders_of(shared) + 1 > max(ceil(mean), many)
+        if after > many + HOT_MARGIN:
+            return True
+        shared = request.prefix_blocks[: hit_tokens // request.block_tokens] or request.prefix_blocks
+        return endpoint.pins.holders_of(shared) + 1 > max(ceil(mean), many)
 
     def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
         """Ceiling of use after a request, and how many times its need must be free.

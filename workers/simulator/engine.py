@@ -8,13 +8,13 @@ one long prompt fills: nothing else can join them.
 
 from bisect import bisect_right
 from collections import deque
-from math import sqrt
 
 from msgspec import Struct
 
 from workers.scheduling.latency.step_cost import StepCost
 from workers.simulator.job import Job
 from workers.simulator.kv_cache import KVCache
+from workers.simulator.leap import Leap, StepTimes
 
 BLOCK_TOKENS = 16
 
@@ -47,20 +47,14 @@ class Engine:
         self._unit_tokens = limits.unit_tokens
         self._max_batched_tokens = limits.max_batched_tokens
         self._max_sequences = limits.max_sequences
-        self._t_fixed_ms, self._ms_per_seq = cost.t_fixed_ms, cost.ms_per_seq
-        self._ms_per_attn_pair = cost.ms_per_attn_pair
-        self._attn_fixed_ms, self._ms_per_ctx_token = cost.attn_fixed_ms, cost.ms_per_ctx_token
+        self._times = StepTimes(cost)
+        self._leap = Leap()
         self._step = 0
         self._context = 0
         self._growing = [0] * BLOCK_TOKENS
         self._finishing: dict[int, list[Job]] = {}
         self._chunks: list[tuple[Job, int]] = []
-        self._leap_steps = 0
         self._fill_ends: list[float] = []
-        self._leap_began_at = 0.0
-        self._step_s = 0.0
-        self._step_growth_s = 0.0
-        self._dense_s: dict[int, float] = {}
 
     @property
     def running(self) -> int:
@@ -69,7 +63,7 @@ class Engine:
     def arrive(self, job: Job, now: float) -> bool:
         """True when the leap's end was moved to the end of the step running now."""
         self._enqueue(job)
-        if self._leap_steps <= 1 or self._fill_ends or len(self.waiting) > 1:
+        if self._leap.steps <= 1 or self._fill_ends or len(self.waiting) > 1:
             return False
         return self._cut_leap(now)
 
@@ -84,25 +78,23 @@ class Engine:
         """When the leap ends, or None when there is nothing to do."""
         self._grow_decodes(1)
         prefill_tokens, pairs = self._schedule_prefills()
-        sequences = len(self.decoding) + len(self._chunks)
-        if not sequences:
+        if not self.decoding and not self._chunks:
             self.ends_at = None
             return None
         self.leaps += 1
-        self._leap_began_at = now
-        self._step_s = self._duration_s(len(self.decoding) + prefill_tokens, sequences, pairs)
-        self._step_growth_s = self._ms_per_ctx_token * len(self.decoding) / 1000
+        step_s = self._step_s(prefill_tokens, len(self._chunks), pairs)
+        self._leap.begin(now, step_s, self._times.ms_per_ctx_token * len(self.decoding) / 1000)
         if self._chunks:
-            self._leap_steps = 1
-            self.ends_at = self._fill(now + self._step_s)
+            self._leap.steps = 1
+            self.ends_at = self._fill(now + step_s)
         else:
-            self._leap_steps = self._safe_steps()
-            self.ends_at = now + self._leap_s(self._leap_steps)
+            self._leap.steps = self._safe_steps()
+            self.ends_at = self._leap.ends_at()
         return self.ends_at
 
     def end(self) -> tuple[list[Job], list[Job]]:
         """Jobs that got their first token, and jobs that ended, at `ends_at`."""
-        steps, self._leap_steps = self._leap_steps, 0
+        steps, self._leap.steps = self._leap.steps, 0
         self._fill_ends = []
         now = self.ends_at or 0.0
         self._step += steps
@@ -119,23 +111,15 @@ class Engine:
         used = self.kv.used
         if self._fill_ends:
             begun = 1 + bisect_right(self._fill_ends, at)
-            if begun < self._leap_steps:
-                used -= self._blocks_grown(begun, self._leap_steps)
+            if begun < self._leap.steps:
+                used -= self._blocks_grown(begun, self._leap.steps)
         return used / self.kv.total
 
     # steps
 
-    def _duration_s(self, tokens: int, sequences: int, pairs: float) -> float:
-        dense_s = self._dense_s.get(tokens)
-        if dense_s is None:
-            dense_s = self._dense_s[tokens] = self.cost.dense_ms(tokens) / 1000
-        other = self._t_fixed_ms + self._ms_per_seq * sequences + self._ms_per_attn_pair * pairs
-        if self._context:
-            other += self._attn_fixed_ms + self._ms_per_ctx_token * self._context
-        return dense_s + other / 1000
-
-    def _leap_s(self, steps: int) -> float:
-        return steps * self._step_s + self._step_growth_s * (steps * (steps - 1) // 2)
+    def _step_s(self, prefill_tokens: int, chunks: int, pairs: float) -> float:
+        decodes = len(self.decoding)
+        return self._times.step_s(decodes + prefill_tokens, decodes + chunks, self._context, pairs)
 
     def _fill(self, ends_at: float) -> float:
         """Steps that the prompt of the one running now fills alone, before its last and before a sequence ends.
@@ -152,12 +136,10 @@ class Engine:
         context = self._context
         self._fill_ends = [ends_at]
         for step in range(1, steps):
-            self._context = context + step * decodes
-            computed = job.computed + step * budget
-            ends_at += self._duration_s(decodes + budget, decodes + 1, budget * (computed + budget / 2))
+            pairs = budget * (job.computed + step * budget + budget / 2)
+            ends_at += self._times.step_s(decodes + budget, decodes + 1, context + step * decodes, pairs)
             self._fill_ends.append(ends_at)
-        self._context = context
-        self._leap_steps = steps
+        self._leap.steps = steps
         self._chunks = [(job, steps * budget)]
         return ends_at
 
@@ -176,21 +158,12 @@ class Engine:
         return steps
 
     def _cut_leap(self, now: float) -> bool:
-        growth = self._step_growth_s
-        elapsed = now - self._leap_began_at
-        if growth > 0:
-            base = self._step_s - growth / 2
-            done = int((sqrt(base * base + 2 * growth * elapsed) - base) / growth)
-        else:
-            done = int(elapsed / self._step_s)
-        while self._leap_s(done) < now - self._leap_began_at:
-            done += 1
-        steps = max(1, done)
-        if steps >= self._leap_steps:
+        steps = self._leap.steps_begun(now)
+        if steps >= self._leap.steps:
             return False
-        self._shrink_decodes(steps, self._leap_steps)
-        self._leap_steps = steps
-        self.ends_at = self._leap_began_at + self._leap_s(steps)
+        self._shrink_decodes(steps, self._leap.steps)
+        self._leap.steps = steps
+        self.ends_at = self._leap.ends_at()
         return True
 
     # KV blocks of decodes

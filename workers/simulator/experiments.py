@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+import msgspec
 from msgspec import Struct, structs
 
 from workers.scheduling.peers.registry import build_peer
-from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of
+from workers.simulator.lab import CLAIRVOYANT, FLEET_SIZE, LENGTH_SIGMA, OURS, Lab, jobs_of, read_tuning
 from workers.simulator.replay import ReplayConfig
 from workers.simulator.summary import Summary, summarise
 from workers.simulator.traces import TraceRequest, default_folder, read_lengths, read_prefixes
@@ -110,7 +111,7 @@ def check(experiment: Experiment, folder: Path | None = None) -> None:
     if not experiment.policies:
         raise ExperimentError("Choose at least one policy.")
     for policy in experiment.policies:
-        _check_policy(policy)
+        check_policy(policy)
     for name in ("load", "speed", "ttft_slo_s", "tpot_slo_s"):
         if not 0 < getattr(experiment, name) < float("inf"):
             raise ExperimentError(f"{name} must be more than 0.")
@@ -201,12 +202,16 @@ def _replicas_needed(
     return high
 
 
-def _check_policy(policy: str) -> None:
+def check_policy(policy: str) -> None:
+    """Raises ExperimentError for what is no policy's name."""
     if policy in {OURS, CLAIRVOYANT}:
         return
     try:
+        if policy.startswith(f"{OURS}/"):
+            read_tuning(policy)
+            return
         build_peer(policy, 1, Random(0))
-    except (KeyError, ValueError, IndexError) as error:
+    except (KeyError, ValueError, IndexError, msgspec.ValidationError) as error:
         raise ExperimentError(f"There is no policy {policy!r}.") from error
 
 

@@ -131,10 +131,16 @@ class Lab:
         return EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
 
     def _ours(self, policy: str, spec: EndpointSpec) -> Core:
-        """`tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`."""
-        settings = dict(setting.split(":") for setting in policy.split("/")[1:])
-        tuning = msgspec.convert(settings, type=Tuning, strict=False)
-        return Scheduler(SchedulerConfig(max_queued_requests=1_000_000), tuning, usual_spec=spec)
+        return Scheduler(SchedulerConfig(max_queued_requests=1_000_000), read_tuning(policy), usual_spec=spec)
+
+
+def read_tuning(policy: str) -> Tuning:
+    """Of `tokenyard`, or with other constants: `tokenyard/is_fair:0/kv_ceiling:0.8`; raises ValueError."""
+    settings = dict(setting.split(":") for setting in policy.split("/")[1:])
+    unknown = settings.keys() - set(Tuning.__struct_fields__)
+    if unknown:
+        raise ValueError(f"there is no constant {min(unknown)}")
+    return msgspec.convert(settings, type=Tuning, strict=False)
 
 
 def noisy(cost: StepCost, rng: Random) -> StepCost:

@@ -72,12 +72,14 @@ class Replay:
         self._find_arrival()
 
     def run(self) -> None:
-        """What was there before is left out of the collections of garbage meanwhile: a trace is large."""
-        gc.freeze()
+        """Nothing that is played leaves cycles, so no garbage is looked for meanwhile: a trace is large."""
+        was_enabled = gc.isenabled()
+        gc.disable()
         try:
             self._run()
         finally:
-            gc.unfreeze()
+            if was_enabled:
+                gc.enable()
 
     def _run(self) -> None:
         for name in self._engines:

@@ -13,7 +13,7 @@ from apps.common.csv_text import csv_lines
 from apps.usage.policies.tables import Column, Kind, Table
 
 CHUNK_ROWS = 2000
-_GROUP_ROWS = 50_000
+_GROUP_ROWS = 10_000
 _PART_BYTES = 256 * 1024
 _TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),

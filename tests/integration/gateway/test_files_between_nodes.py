@@ -13,8 +13,11 @@ from tests.support.gateways import authorised, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
 from workers.contracts.snapshot import GatewayAddress
 from workers.gateway.batches.forwarding import FORWARDED
+from workers.gateway.batches.lists import MISSING_NODES
 
 pytestmark = pytest.mark.integration
+
+CHAT = "/v1/chat/completions"
 
 
 @asynccontextmanager
@@ -98,3 +101,47 @@ async def test_while_the_node_that_keeps_it_is_away_the_answer_says_so(tmp_path)
         answer = await call(there.port, "GET", f"/v1/files/{file_id}", None, authorised())
     assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
     assert answer.header("retry-after") is not None
+
+
+async def all_ids(listing):
+    return [one.id async for one in listing]
+
+
+async def test_a_list_is_of_all_nodes_in_one_order_at_any_of_them_and_page_by_page(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client, sdk(there.port) as other:
+        files = [await upload(one, chats(1)) for one in (client, other, other, client, other, client)]
+        batches = [
+            (await client.batches.create(input_file_id=name, endpoint=CHAT, completion_window="24h")).id
+            for name in files
+        ]
+        for one in (client, other):
+            in_one_page = await all_ids(one.files.list(purpose="batch"))
+            assert set(files) <= set(in_one_page)
+            for limit in (1, 2, 3, 5):
+                assert [name for name in await all_ids(one.files.list(limit=limit)) if name in files] == [
+                    name for name in in_one_page if name in files
+                ]
+            oldest_first = await all_ids(one.files.list(order="asc", limit=2))
+            assert [name for name in reversed(oldest_first) if name in files] == [
+                name for name in in_one_page if name in files
+            ]
+            assert sorted(await all_ids(one.batches.list(limit=2))) == sorted(batches)
+        assert await all_ids(client.batches.list()) == await all_ids(other.batches.list())
+
+
+async def test_a_list_without_a_node_that_is_away_says_so_and_a_stranger_finds_an_empty_one(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client, sdk(there.port) as other:
+        theirs, ours = await upload(client, chats(1)), await upload(other, chats(1))
+        async with sdk(there.port, "standard") as stranger:
+            assert await all_ids(stranger.files.list()) == []
+            with pytest.raises(openai.NotFoundError):
+                await stranger.files.list(after=theirs)
+        for smuggled in ("%20HTTP/1.1%0d%0ax:%20y%0d%0a%0d%0a", "/content", "?x=y", "%00"):
+            answer = await call(there.port, "GET", f"/v1/files?after={theirs}{smuggled}", None, authorised())
+            assert answer.status == 404
+        here.stop.set()
+        await asyncio.wait_for(asyncio.shield(here.task), 10)
+        answer = await call(there.port, "GET", "/v1/files", None, authorised())
+        behind = await call(there.port, "GET", f"/v1/files?after={theirs}", None, authorised())
+    assert ([one["id"] for one in answer.json()["data"]], answer.header(MISSING_NODES.decode())) == ([ours], "1")
+    assert (behind.status, behind.json()["error"]["code"]) == (503, "node_unreachable")

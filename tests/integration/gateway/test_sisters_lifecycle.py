@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import signal
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -105,6 +106,30 @@ async def test_one_that_is_killed_under_load_is_back_and_its_sisters_streams_go_
     assert (records["long"].outcome, records["long"].output_tokens) == ("completed", 1500)
     assert (records["cut"].error_code, records["cut"].usage_source) == ("gateway_died", "engine")
     assert records["cut"].output_tokens > 10
+
+
+async def test_one_that_falls_silent_is_replaced_within_half_a_minute_and_its_sisters_streams_go_on(tmp_path):
+    async with engines("--time-scale", "0.5") as (first, second):
+        with sister_processes(tmp_path, two_models([first.port], [second.port])) as gateway:
+            silent = await owner_of(gateway, tmp_path, MODELS[0])
+            pids = gateway.pids()
+            cut = asyncio.create_task(ask(gateway.port, MODELS[0], "cut", **LONG))
+            await asyncio.sleep(0.5)
+            os.kill(pids[silent], signal.SIGSTOP)
+            streams = [asyncio.create_task(ask(gateway.port, MODELS[1], f"long-{n}", **LONG)) for n in range(2)]
+            async with asyncio.timeout(30):
+                while gateway.pids().get(silent) in {None, pids[silent]}:  # noqa: ASYNC110 - another's processes
+                    await asyncio.sleep(0.05)
+                again = await ask(gateway.port, MODELS[0], "again")
+            was_cut = await cut
+            streamed = [await stream for stream in streams]
+            assert gateway.pids()[1 - silent] == pids[1 - silent]
+    assert again.status == 200
+    assert not was_cut.body.endswith(b"data: [DONE]\n\n")
+    assert all(answer.body.endswith(b"data: [DONE]\n\n") for answer in streamed)
+    salvage_all(tmp_path / "spool")
+    records = Counter(record.request_id for record in spooled(tmp_path))
+    assert {records[name] for name in ("cut", "again", "long-0", "long-1")} == {1}
 
 
 def _until(is_over, turns):

@@ -174,7 +174,7 @@ def _read_generation(
         priority=read_priority(fields, priority),
         is_stream=fields.flag("stream"),
         includes_usage=options.flag("include_usage"),
-        continuous_usage=options.flag("continuous_usage_stats"),
+        continuous_usage=options.flag("include_usage") and options.flag("continuous_usage_stats"),
         top_logprobs=top_logprobs,
         cache_salt=fields.text("cache_salt") or "",
         request_id=fields.text("request_id"),

@@ -14,8 +14,9 @@ from msgspec import Struct
 from workers.gateway import errors
 from workers.gateway.batches import forwarding
 from workers.gateway.batches.arriving import Arrival, Room
-from workers.gateway.batches.forms import PURPOSE, input_file_of, read_listing, read_new_batch, read_upload
+from workers.gateway.batches.forms import PURPOSE, input_file_of, read_new_batch, read_upload
 from workers.gateway.batches.forwarding import Neighbours
+from workers.gateway.batches.lists import Lists, not_found
 from workers.gateway.batches.places import tag_of
 from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.shapes import COMPLETION_WINDOW_S, Batch, StoredFile
@@ -43,11 +44,13 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Asked(Struct, frozen=True):
-    """`name` is the id in the path, "" where there is none."""
+    """`name` is the id in the path, "" where there is none; `headers` are ours, for the answer."""
 
     request: HttpRequest
     grant: Grant
     name: str
+    sending: FileSending
+    headers: Headers
 
     @property
     def tenant_id(self) -> str:
@@ -77,6 +80,7 @@ class BatchAPI:
         self._store = store
         self._node_tag = tag_of(node_id)
         self._neighbours = neighbours
+        self._lists = Lists(store, neighbours, self._node_tag)
         self._wake = wake
         self._respond_error = respond_error
         self._unix_time = unix_time
@@ -86,10 +90,10 @@ class BatchAPI:
         self._room = Room(self._kept_by, max_files=self._limits.max_files, max_bytes=self._limits.max_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[tuple[str, int, str], dict[str, Answering]] = {
-            ("files", 1, ""): {"GET": self._list_files, "POST": self._upload},
+            ("files", 1, ""): {"GET": self._list, "POST": self._upload},
             ("files", 2, ""): {"GET": self._show_file, "DELETE": self._delete_file},
             ("files", 3, "content"): {"GET": self._open_file},
-            ("batches", 1, ""): {"GET": self._list_batches, "POST": self._create_batch},
+            ("batches", 1, ""): {"GET": self._list, "POST": self._create_batch},
             ("batches", 2, ""): {"GET": self._show_batch},
             ("batches", 3, "cancel"): {"POST": self._cancel_batch},
         }
@@ -111,13 +115,15 @@ class BatchAPI:
             return
         sending = FileSending(client, request)
         client.owner = sending
-        self._follow(asyncio.create_task(self._answer(sending, found[method], Asked(request, grant, name), headers)))
+        asked = Asked(request, grant, name, sending, headers.copy())
+        self._follow(asyncio.create_task(self._answer(sending, found[method], asked)))
 
     def _follow(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, sending: FileSending, answering: Answering, asked: Asked, headers: Headers) -> None:
+    async def _answer(self, sending: FileSending, answering: Answering, asked: Asked) -> None:
+        headers = asked.headers
         try:
             answer = await answering(asked)
             if isinstance(answer, StoredFile):
@@ -137,6 +143,12 @@ class BatchAPI:
     def _refuse(self, sending: FileSending, request: HttpRequest, error: GatewayError, headers: Headers) -> None:
         if sending.is_wanted:
             self._respond_error(sending.client, request, error, headers)
+
+    async def _list(self, asked: Asked) -> Answer:
+        kind = asked.request.path.decode().rpartition("/")[2]
+        page, headers = await self._lists.page(asked.sending, asked.request, asked.tenant_id, kind)
+        asked.headers.extend(headers)
+        return page
 
     # -- files
 
@@ -174,20 +186,6 @@ class BatchAPI:
         arrival.kept()
         return file.shown()
 
-    async def _list_files(self, asked: Asked) -> Answer:
-        listing = read_listing(asked.request.head.query, "files")
-        found = await self._store.call(
-            Store.list_files,
-            asked.tenant_id,
-            purpose=listing.purpose,
-            after=listing.after,
-            limit=listing.limit + 1,
-            newest_first=listing.newest_first,
-        )
-        if found is None:
-            raise _file_not_found(listing.after)
-        return _page([file.shown() for file in found], listing.limit)
-
     async def _show_file(self, asked: Asked) -> Answer:
         return (await self._file(asked.tenant_id, asked.name)).shown()
 
@@ -204,7 +202,7 @@ class BatchAPI:
     async def _file(self, tenant_id: str, file_id: str) -> StoredFile:
         file = await self._store.call(Store.get_file, tenant_id, file_id)
         if file is None:
-            raise _file_not_found(file_id)
+            raise not_found("files", file_id)
         return file
 
     # -- batches
@@ -235,25 +233,16 @@ class BatchAPI:
         self._wake()
         return batch.shown()
 
-    async def _list_batches(self, asked: Asked) -> Answer:
-        listing = read_listing(asked.request.head.query, "batches")
-        found = await self._store.call(
-            Store.list_batches, asked.tenant_id, after=listing.after, limit=listing.limit + 1
-        )
-        if found is None:
-            raise _batch_not_found(listing.after)
-        return _page([batch.shown() for batch in found], listing.limit)
-
     async def _show_batch(self, asked: Asked) -> Answer:
         batch = await self._store.call(Store.get_batch, asked.tenant_id, asked.name)
         if batch is None:
-            raise _batch_not_found(asked.name)
+            raise not_found("batches", asked.name)
         return batch.shown()
 
     async def _cancel_batch(self, asked: Asked) -> Answer:
         batch = await self._store.call(Store.cancel, asked.tenant_id, asked.name, self._unix_time())
         if batch is None:
-            raise _batch_not_found(asked.name)
+            raise not_found("batches", asked.name)
         if batch.status not in ("cancelling", "cancelled"):
             message = f"A batch with the status '{batch.status}' cannot be cancelled."
             raise GatewayError(409, "batch_finished", message)
@@ -262,25 +251,6 @@ class BatchAPI:
 
     def _new_id(self, prefix: str) -> str:
         return f"{prefix}{self._node_tag}{self._randomness.getrandbits(96):024x}"
-
-
-def _page(shown: list[dict[str, Any]], limit: int) -> dict[str, Any]:
-    page = shown[:limit]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-        "has_more": len(shown) > limit,
-    }
-
-
-def _file_not_found(file_id: str) -> GatewayError:
-    return GatewayError(404, "file_not_found", f"There is no file '{file_id[:100]}'.", param="file_id")
-
-
-def _batch_not_found(batch_id: str) -> GatewayError:
-    return GatewayError(404, "batch_not_found", f"There is no batch '{batch_id[:100]}'.", param="batch_id")
 
 
 def _unavailable() -> GatewayError:

@@ -10,6 +10,8 @@ from typing import Any
 from workers.contracts import layout
 
 LOCKED_TIMEOUT_S = 10.0
+_KEYS = {"files": "file_id", "batches": "batch_id"}
+_CREATED_AT = "json_extract(content, '$.created_at')"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS files (
   number INTEGER PRIMARY KEY AUTOINCREMENT, file_id TEXT NOT NULL UNIQUE, tenant_id TEXT NOT NULL,
@@ -57,27 +59,35 @@ class Database:
     def page(
         self,
         table: str,
-        key: str,
         tenant_id: str,
         *,
         after: str,
+        bound: int | None,
         limit: int,
         newest_first: bool,
         purpose: str = "",
     ) -> list[str] | None:
+        values: list[Any]
         where, values = ["tenant_id = ?"], [tenant_id]
         if after:
-            found = self.one(f"SELECT number FROM {table} WHERE {key} = ? AND tenant_id = ?", after, tenant_id)  # noqa: S608
+            found = self.one(f"SELECT number FROM {table} WHERE {_KEYS[table]} = ? AND tenant_id = ?", after, tenant_id)  # noqa: S608
             if found is None:
                 return None
             where.append("number < ?" if newest_first else "number > ?")
             values.append(found[0])
+        if bound is not None:
+            where.append(f"{_CREATED_AT} {'<' if newest_first else '>'} ?")
+            values.append(bound)
         if purpose:
             where.append("purpose = ?")
             values.append(purpose)
         order = "DESC" if newest_first else "ASC"
         sql = f"SELECT content FROM {table} WHERE {' AND '.join(where)} ORDER BY number {order} LIMIT ?"  # noqa: S608
         return [content for (content,) in self.execute(sql, (*values, limit))]
+
+    def created_at(self, table: str, name: str) -> int | None:
+        found = self.one(f"SELECT {_CREATED_AT} FROM {table} WHERE {_KEYS[table]} = ?", name)  # noqa: S608 - our words
+        return found[0] if found else None
 
 
 def write_durably(path: Path, pieces: Iterable[bytes]) -> int:

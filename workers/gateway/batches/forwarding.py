@@ -38,8 +38,13 @@ class Neighbours:
         if tag in ("", self._tag) or request.header(FORWARDED):
             return None
         url = next((url for node_id, url in self._urls().items() if tag_of(node_id) == tag), "")
-        if not url:
-            return None
+        return self._pool(url) if url else None
+
+    def all(self) -> list[EnginePool]:
+        """Of all other nodes."""
+        return [self._pool(url) for node_id, url in self._urls().items() if url and tag_of(node_id) != self._tag]
+
+    def _pool(self, url: str) -> EnginePool:
         pool = self._pools.get(url)
         if pool is None:
             pool = self._pools[url] = EnginePool(url, self._turn)
@@ -71,7 +76,7 @@ class Forwarding:
             pool.put_back(connection)
             return
         self._upstream = connection
-        connection.ask(_message(self._request, pool.authority, peer_of(self._client.transport)), self)
+        connection.ask(message_for(self._request, pool.authority, peer_of(self._client.transport), []), self)
 
     # -- from the client's connection
 
@@ -118,18 +123,18 @@ class Forwarding:
         self._is_over = True
         logger.warning("another node's gateway did not answer: %s", error)
         if self._answer.head is None:
-            self._answer.send_error(_unreachable())
+            self._answer.send_error(unreachable())
         else:
             self._client.transport.abort()
 
 
-def _message(request: HttpRequest, authority: bytes, address: str) -> bytes:
+def message_for(request: HttpRequest, authority: bytes, address: str, headers: Headers, target: bytes = b"") -> bytes:
     """None of the client's headers but those that are needed: what it says of its own address is not to be believed."""
     head = request.head
-    lines = header_lines([header for header in head.headers if header[0] in _PASSED_ON])
+    lines = header_lines([*(header for header in head.headers if header[0] in _PASSED_ON), *headers])
     return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: 1\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         b"GET" if request.method == b"HEAD" else request.method,
-        head.path + (b"?" + head.query if head.query else b""),
+        target or head.path + (b"?" + head.query if head.query else b""),
         authority,
         lines,
         FORWARDED,
@@ -145,6 +150,6 @@ def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool
     return asyncio.create_task(forwarding.run(pool))
 
 
-def _unreachable() -> GatewayError:
+def unreachable() -> GatewayError:
     message = "The node that keeps this file or batch does not answer now."
     return GatewayError(503, "node_unreachable", message, retry_after_s=5)

@@ -65,11 +65,11 @@ class Store:
         return _decode_file(found[0]) if found else None
 
     def list_files(
-        self, tenant_id: str, *, purpose: str, after: str, limit: int, newest_first: bool
+        self, tenant_id: str, *, purpose: str, after: str, bound: int | None, limit: int, newest_first: bool
     ) -> list[StoredFile] | None:
-        """None when there is no file `after`; `purpose` "" is all."""
+        """None when there is no file `after`; `purpose` "" is all; those made on this side of the second `bound`."""
         rows = self._database.page(
-            "files", "file_id", tenant_id, after=after, limit=limit, newest_first=newest_first, purpose=purpose
+            "files", tenant_id, after=after, bound=bound, limit=limit, newest_first=newest_first, purpose=purpose
         )
         return None if rows is None else [_decode_file(content) for content in rows]
 
@@ -118,9 +118,14 @@ class Store:
         )
         return _decode_batch(found[0]) if found else None
 
-    def list_batches(self, tenant_id: str, *, after: str, limit: int) -> list[Batch] | None:
-        """Newest first; None when there is no batch `after`."""
-        rows = self._database.page("batches", "batch_id", tenant_id, after=after, limit=limit, newest_first=True)
+    def list_batches(
+        self, tenant_id: str, *, purpose: str, after: str, bound: int | None, limit: int, newest_first: bool
+    ) -> list[Batch] | None:
+        """As of files; batches have no purpose."""
+        del purpose
+        rows = self._database.page(
+            "batches", tenant_id, after=after, bound=bound, limit=limit, newest_first=newest_first
+        )
         return None if rows is None else [_decode_batch(content) for content in rows]
 
     def list_unfinished(self) -> list[Batch]:
@@ -218,6 +223,10 @@ class Store:
                 self._insert_file(file)
             self._save(batch)
             self._database.execute("DELETE FROM items WHERE batch_id = ?", (batch.batch_id,))
+
+    def created_at(self, kind: str, name: str) -> int | None:
+        """Of a file or batch, in seconds; None if it is not there."""
+        return self._database.created_at(kind, name)
 
     # -- inside
 

@@ -15,8 +15,9 @@ _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 # Who has served so long is started again at once.
 STABLE_AFTER_S = 10.0
-# It says something each second.
-SILENT_AFTER_S = 30.0
+# It says something each second. Whoever connected to a silent one gets no answer before it is replaced, which is to be
+# within 30 s, start included.
+SILENT_AFTER_S = 15.0
 _ANSWER_WITHIN_S = 2.0
 
 Hear = Callable[["Child", control.Message], None]

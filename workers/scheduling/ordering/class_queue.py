@@ -47,12 +47,20 @@ class ClassQueue:
 
     def pop(self) -> Ticket | None:
         """The next ticket, out of the queue; None when there is none."""
+        if len(self._queues) == 1:
+            return self._pop_only(*next(iter(self._queues.items())))
         heads = [(rank, head) for rank, queue in self._queues.items() if (head := queue.first()) is not None]
         if not heads:
             return None
         self._set_floor(min(self._clocks[rank] for rank, _ in heads))
         best = min((head, rank) for rank, head in heads if self._clocks[rank] <= self._floor + self._lead_s)
         return self._queues[best[1]].pop()
+
+    def _pop_only(self, rank: int, queue: FairQueue) -> Ticket | None:
+        if queue.first() is None:
+            return None
+        self._set_floor(self._clocks[rank])
+        return queue.pop()
 
     def served(self, ticket: Ticket) -> None:
         """Charges class and tenant for a ticket that was sent."""

@@ -1,5 +1,6 @@
 """The bid price: below which value density work is not worth starting on, while more comes than can be done."""
 
+from bisect import insort
 from collections import deque
 from math import log2
 
@@ -17,12 +18,13 @@ class Demand:
     By density on a logarithmic scale once a price was asked for.
     """
 
-    __slots__ = ("_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
+    __slots__ = ("_buckets", "_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, float, float, float]] = deque()
         self._steps_by_bucket: dict[int, float] | None = None
         self._kv_by_bucket: dict[int, float] = {}
+        self._buckets: list[int] = []
         self.steps_s = 0.0
         self.kv_s = 0.0
 
@@ -53,9 +55,9 @@ class Demand:
         """
         if (self.kv_s if of_kv else self.steps_s) <= room_s:
             return 0.0
-        steps_by_bucket = self._buckets()
+        steps_by_bucket = self._sort_recent()
         by_bucket = self._kv_by_bucket if of_kv else steps_by_bucket
-        for bucket in sorted(by_bucket, reverse=True):
+        for bucket in reversed(self._buckets):
             room_s -= by_bucket[bucket]
             if room_s < 0:
                 return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
@@ -65,22 +67,25 @@ class Demand:
         self.steps_s += steps_s
         self.kv_s += kv_s
         if self._steps_by_bucket is not None:
-            _add(self._steps_by_bucket, density, steps_s)
-            _add(self._kv_by_bucket, density, kv_s)
+            self._add(self._steps_by_bucket, density, steps_s, kv_s)
 
-    def _buckets(self) -> dict[int, float]:
-        if self._steps_by_bucket is None:
-            self._steps_by_bucket = {}
+    def _sort_recent(self) -> dict[int, float]:
+        steps_by_bucket = self._steps_by_bucket
+        if steps_by_bucket is None:
+            steps_by_bucket = self._steps_by_bucket = {}
             self._kv_by_bucket = {}
+            self._buckets = []
             for _, density, steps_s, kv_s in self._recent:
-                _add(self._steps_by_bucket, density, steps_s)
-                _add(self._kv_by_bucket, density, kv_s)
-        return self._steps_by_bucket
+                self._add(steps_by_bucket, density, steps_s, kv_s)
+        return steps_by_bucket
 
-
-def _add(by_bucket: dict[int, float], density: float, cost_s: float) -> None:
-    bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
-    by_bucket[bucket] = by_bucket.get(bucket, 0.0) + cost_s
+    def _add(self, steps_by_bucket: dict[int, float], density: float, steps_s: float, kv_s: float) -> None:
+        bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
+        if bucket not in steps_by_bucket:
+            steps_by_bucket[bucket] = self._kv_by_bucket[bucket] = 0.0
+            insort(self._buckets, bucket)
+        steps_by_bucket[bucket] += steps_s
+        self._kv_by_bucket[bucket] += kv_s
 
 
 class BidPrices:

@@ -30,9 +30,17 @@ class Guesses:
     def blocks(self) -> list[int]:
         return list(self._last_use)
 
-    def unknown(self, blocks: tuple[int, ...]) -> list[int]:
+    def unknown(self, blocks: tuple[int, ...]) -> tuple[int, ...]:
+        """Of a whole prompt: what follows the blocks that are there."""
         last_use = self._last_use
-        return [block for block in blocks if block not in last_use]
+        low, high = 0, len(blocks)
+        while low < high:
+            middle = (low + high) // 2
+            if blocks[middle] in last_use:
+                low = middle + 1
+            else:
+                high = middle
+        return blocks[low:]
 
     def use(self, blocks: tuple[int, ...]) -> None:
         """All of these are there, and were used now, the first last."""

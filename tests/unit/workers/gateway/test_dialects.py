@@ -44,8 +44,9 @@ def test_a_request_that_asks_for_all_of_it_goes_as_it_came():
     assert prepared(body) == body
 
 
-def test_options_of_a_wrong_type_are_left_for_the_engine_to_refuse():
-    body = b'{"model":"m","stream":true,"stream_options":"all"}'
+@pytest.mark.parametrize("options", [b'"all"', b'{"include_usage":"perhaps"}', b'{"continuous_usage_stats":{"a":1}}'])
+def test_options_of_a_wrong_type_are_left_for_the_engine_to_refuse(options):
+    body = b'{"model":"m","stream":true,"stream_options":%b}' % options
     assert prepared(body) == body
 
 
@@ -60,6 +61,8 @@ def test_llamacpp_is_asked_for_timings_unless_the_client_has_a_say():
     [
         (b"null", True, True),
         (b'{"include_usage":true}', False, True),
+        (b'{"include_usage":"yes"}', False, True),
+        (b'{"include_usage":"false"}', True, True),
         (b'{"continuous_usage_stats":true}', True, True),
         (b'{"include_usage":true,"continuous_usage_stats":true}', False, False),
     ],

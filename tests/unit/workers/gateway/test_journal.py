@@ -313,4 +313,17 @@ def test_the_format_is_what_its_description_says(world):
     entry = content[HEAD_BYTES + format_module.SLOT_HEAD_BYTES :]
     length = int.from_bytes(content[HEAD_BYTES + 1 : HEAD_BYTES + 4], "little")
     assert content[HEAD_BYTES] == format_module.OPEN
-    assert msgspec.json.decode(entry[:length], type=Settlement).request_id == "r1"
+    assert msgspec.msgpack.decode(entry[:length], type=Settlement).request_id == "r1"
+
+
+def test_what_a_gateway_before_wrote_as_json_is_read_too(world):
+    settlement = world.request()
+    world.journal.open(settlement)
+    written = msgspec.msgpack.encode(settlement)
+    content = bytearray((world.directory / f"b1{JOURNAL_SUFFIX}").read_bytes())
+    assert bytes(content).count(written) == 1
+    older = msgspec.json.encode(settlement)
+    content[HEAD_BYTES + 1 : HEAD_BYTES + 4] = len(older).to_bytes(3, "little")
+    start = HEAD_BYTES + format_module.SLOT_HEAD_BYTES
+    content[start : start + len(older)] = older
+    assert [found.settlement for found in read_journal(bytes(content)).interrupted] == [settlement]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.gateway.chunked import ChunkedBody, ChunkError
-from workers.gateway.request_heads import RefusedRequestError
-from workers.gateway.requests import MAX_BODY_BYTES, RequestReader
+from workers.gateway.request_heads import MAX_URL_BYTES, RefusedRequestError
+from workers.gateway.requests import MAX_BODY_BYTES, MAX_HEAD_BYTES, RequestReader
 
 pytestmark = pytest.mark.unit
 
@@ -171,6 +171,21 @@ def test_pipelined_requests_come_in_order_and_what_follows_a_refused_one_is_not_
 def test_what_is_too_large_or_not_spoken_here_is_refused_by_name(content, status):
     assert Heard([content]).refusal[0] == status
     assert Heard(pieces_of(content, range(0, len(content), 997))).refusal[0] == status
+
+
+@pytest.mark.parametrize(("room", "status"), [(0, None), (-1, None), (1, 431)])
+def test_a_head_may_have_exactly_64_kib(room, status):
+    content = POST + b"X: " + b"a" * (MAX_HEAD_BYTES + room - len(POST) - 7) + b"\r\n\r\n"
+    assert len(content) == MAX_HEAD_BYTES + room
+    for heard in (Heard([content]), Heard(pieces_of(content, range(0, len(content), 997)))):
+        assert (heard.refusal and heard.refusal[0]) == status
+
+
+@pytest.mark.parametrize(("room", "status"), [(0, None), (1, 414), (40, 414)])
+def test_a_url_may_have_exactly_8_kib(room, status):
+    content = b"DELETE /" + b"a" * (MAX_URL_BYTES - 1 + room) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+    for heard in (Heard([content]), Heard(pieces_of(content, range(0, len(content), 97)))):
+        assert (heard.refusal and heard.refusal[0]) == status
 
 
 def test_a_client_is_invited_to_send_its_body_only_when_there_is_one():

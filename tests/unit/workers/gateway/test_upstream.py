@@ -53,7 +53,11 @@ def test_a_fault_of_the_gateway_in_reading_an_answer_is_logged_with_its_cause(ca
     assert [type(error) for error in reader.errors] == [UpstreamError]
 
 
-@pytest.mark.parametrize("sent", [b"SSH-2.0-x\r\n", ANSWER + ANSWER])
+NO_STATUS = b"HTTP/1.1 099 Odd\r\ncontent-length: 0\r\n\r\n"
+ENDLESS = b"HTTP/1.1 200 OK\r\n" + b"".join(b"x-%d: %b\r\n" % (number, b"a" * 60_000) for number in range(6))
+
+
+@pytest.mark.parametrize("sent", [b"SSH-2.0-x\r\n", ANSWER + ANSWER, NO_STATUS, ENDLESS])
 def test_what_an_engine_does_wrong_is_no_fault_of_the_gateway(caplog, sent):
     reader = Reader()
 
