@@ -230,6 +230,21 @@ def name_users(ids: set[UUID]) -> dict[UUID, str]:
     return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
 
 
+def name_users_for(*, actor: Actor, ids: set[UUID]) -> dict[UUID, str]:
+    """Of ids that came with an address: only those whom the actor may know of."""
+    users = User.objects.filter(pk__in=ids)
+    if not policies.has_every_tenant(actor):
+        users = users.filter(memberships__tenant__in=list(actor.roles))
+    return dict(users.values_list("pk", "username"))
+
+
+def name_keys_for(*, actor: Actor, ids: set[UUID]) -> dict[UUID, str]:
+    keys = APIKey.objects.filter(pk__in=ids)
+    if not policies.has_every_tenant(actor):
+        keys = keys.filter(tenant__in=list(actor.roles))
+    return {key.pk: str(key) for key in keys}
+
+
 def name_tenants(ids: set[UUID]) -> dict[UUID, str]:
     return dict(Tenant.objects.filter(pk__in=ids).values_list("pk", "name"))
 

@@ -210,6 +210,10 @@ class ContinuedStream:
         return self._inner.has_finished
 
     @property
+    def has_ended(self) -> bool:
+        return self._inner.has_ended
+
+    @property
     def has_first_token(self) -> bool:
         return True
 

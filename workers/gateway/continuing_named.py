@@ -144,6 +144,10 @@ class RevoicedStream:
         return bool(self._finish_reason)
 
     @property
+    def has_ended(self) -> bool:
+        return self._inner.has_ended
+
+    @property
     def last_data(self) -> bytes:
         return self._voice.spoken.last
 

@@ -88,8 +88,15 @@ class Ending:
             self._answer.end(head, held + self._question.path.api.error_event(error, stream))
         self._leave(how)
 
-    def without_client(self, used: Used, head: AnswerHead | None) -> None:
-        """`head` is of the answer that the client was getting or about to get."""
+    def without_client(self, used: Used, head: AnswerHead | None, stream: AnswerStream | None) -> None:
+        """`head` is of the answer that the client was getting or about to get.
+
+        SDKs close at the last event, when the end of the body may still be under way: they have had the whole answer.
+        """
+        if head is not None and stream is not None and stream.has_ended:
+            self._settle(used, "failed" if stream.has_error else "completed", head.status)
+            self._leave("failed" if stream.has_error else "finished")
+            return
         self._settle(used, "client_left", head.status if head is not None else CLIENT_LEFT)
         self._leave("withdrawn")
 

@@ -122,8 +122,8 @@ class Exchange(Attempting):
     def client_left(self) -> None:
         if not self._tally.is_settled:
             self._abandon_attempt()
-            used = self._used_so_far()
-            self._over().without_client(used, self._answer.head or self._head)
+            used, stream = self._used_so_far(), self._stream
+            self._over().without_client(used, self._answer.head or self._head, stream)
 
     def client_paused(self) -> None:
         if self._attempt is not None:

@@ -16,6 +16,7 @@ from workers.gateway.event_stream import EVENT_END, EventStream
 _END = EVENT_END
 _EVENT = b"data: {"
 _ERROR = b'data: {"error"'
+_DONE = b"data: [DONE]"
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _USAGE_KEY = b',"usage":{'
 _FINISH = b'"finish_reason":"'
@@ -66,6 +67,7 @@ class StreamFilter(EventStream):
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
+        self.has_ended = False
         self.first_event = b""
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
@@ -211,6 +213,7 @@ class StreamFilter(EventStream):
         if self._held_error:
             self._held_error.append(event)
             return b""
+        self.has_ended = self.has_ended or event == _DONE
         return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.utils.timezone import now
 
+from apps.common.actors import Actor
 from apps.console.access import ConsoleRequest, page
 from apps.console.policies.columns import Chart, stack_by_day
 from apps.console.policies.periods import COMMON_ZONES, LABELS
@@ -14,7 +15,7 @@ from apps.console.usage_query import UsageQuery, read_usage_query
 from apps.registry.selectors import name_versions
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
-from apps.tenants.selectors import list_tenants, name_keys, name_users
+from apps.tenants.selectors import list_tenants, name_keys_for, name_users_for
 from apps.usage.selectors.reports import UsageRow, rank_usage, report_usage, sum_usage
 
 GROUP_LABELS = {
@@ -64,7 +65,7 @@ def usage(request: ConsoleRequest) -> HttpResponseBase:
         "ranges": LABELS,
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
-        "narrowed": _narrowed(query),
+        "narrowed": _narrowed(query, request.actor),
         "csv_url": f"/api/v1/usage/report.csv?{query.as_api_query(group_by=_csv_groups(group))}",
         "sees_all": has_every_tenant(request.actor),
     }
@@ -115,15 +116,15 @@ def _chart(request: ConsoleRequest, query: UsageQuery) -> Chart | None:
     return stack_by_day(query.period.days, values)
 
 
-def _narrowed(query: UsageQuery) -> list[dict[str, str]]:
+def _narrowed(query: UsageQuery, actor: Actor) -> list[dict[str, str]]:
     """The filters that no form field of the page shows, to be taken away one by one."""
     shown = []
     if query.user_id:
-        shown.append(
-            {"param": "user", "label": f"user {name_users({query.user_id}).get(query.user_id, query.user_id)}"}
-        )
+        names = name_users_for(actor=actor, ids={query.user_id})
+        shown.append({"param": "user", "label": f"user {names.get(query.user_id, query.user_id)}"})
     if query.key_id:
-        shown.append({"param": "key", "label": f"key {name_keys({query.key_id}).get(query.key_id, query.key_id)}"})
+        names = name_keys_for(actor=actor, ids={query.key_id})
+        shown.append({"param": "key", "label": f"key {names.get(query.key_id, query.key_id)}"})
     for param, text in (("model", query.public_model), ("end_user", query.end_user), ("workflow", query.workflow_id)):
         if text:
             shown.append({"param": param, "label": f"{param.replace('_', ' ')} {text}"})

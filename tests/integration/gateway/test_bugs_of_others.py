@@ -18,7 +18,7 @@ from tests.support.gateways import (
     with_task,
 )
 from tests.support.raw_http import request_bytes
-from tests.support.scripted_engine import scripted_engine, whole
+from tests.support.scripted_engine import scripted_engine, stream, whole
 from workers.contracts.limits import LimitRule, TenantLimits
 from workers.contracts.snapshot import Price
 
@@ -294,3 +294,52 @@ async def test_a_client_that_leaves_at_the_first_byte_pays_for_its_prompt_and_wh
     assert record.input_tokens == whole_one.json()["usage"]["prompt_tokens"]
     assert 1 <= record.output_tokens < 1500
     assert record.cost_pico_usd == record.input_tokens * 10**6 + record.output_tokens * 10**8
+
+
+def chat_event(**fields):
+    return b"data: " + msgspec.json.encode({"id": "x", "object": "chat.completion.chunk"} | fields) + b"\n\n"
+
+
+def named_event(name, **fields):
+    return f"event: {name}\n".encode() + b"data: " + msgspec.json.encode({"type": name} | fields) + b"\n\n"
+
+
+COUNTED = {"input_tokens": 10, "output_tokens": 3}
+TEXT = {"index": 0, "delta": {"content": "a b c"}, "finish_reason": None}
+LAST_WORDS = {
+    "/v1/chat/completions": [
+        chat_event(choices=[TEXT]),
+        chat_event(choices=[TEXT | {"delta": {}, "finish_reason": "stop"}]),
+        chat_event(choices=[], usage={"prompt_tokens": 10, "completion_tokens": 3}),
+        b"data: [DONE]\n\n",
+    ],
+    "/v1/messages": [
+        named_event("message_start", message={"usage": {"input_tokens": 10, "output_tokens": 0}}),
+        named_event("message_delta", delta={"stop_reason": "end_turn"}, usage=COUNTED),
+        named_event("message_stop"),
+    ],
+    "/v1/responses": [
+        named_event("response.output_text.delta", delta="a b c"),
+        named_event("response.completed", response={"usage": COUNTED | {"total_tokens": 13}}),
+    ],
+}
+
+LAST_MARKS = {
+    "/v1/chat/completions": b"[DONE]\n\n",
+    "/v1/messages": b'"message_stop"}\n\n',
+    "/v1/responses": b'"total_tokens":13}}}\n\n',
+}
+
+
+@pytest.mark.parametrize("path", LAST_WORDS)
+@pytest.mark.parametrize("lacks", [0, 1], ids=["the last event", "the event before"])
+async def test_who_closes_at_the_last_event_has_had_the_whole_answer(tmp_path, path, lacks):
+    """SDKs do so, and what they had paid for and got was in the reports as abandoned."""
+    events = LAST_WORDS[path][: len(LAST_WORDS[path]) - lacks]
+    async with served_by(stream(events)[:-1], tmp_path) as (gateway, _):  # the end of the body never comes
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(request_bytes("POST", path, ROUTES[path]("hello", stream=True), authorised()))
+        await reader.readuntil(b"data: " if lacks else LAST_MARKS[path])
+        writer.transport.abort()
+        (record,) = await gateway.wait_for_records(1)
+    assert record.outcome == ("client_left" if lacks else "completed")

@@ -1,9 +1,13 @@
 """Every process of the stack, engines too, is killed with -9 while clients count tokens; then records are compared."""
 
+import contextlib
 import json
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
 
 import pytest
 
@@ -30,6 +34,8 @@ with every_tenant():
     row = Deployment.objects.get(name="{DEPLOYMENT}")
     change_deployment(actor=SYSTEM, deployment=row, change=Change(replica_count=2), now=now())
 """
+ENGINE_PORTS = 8  # as tests.support.stack keeps free
+ENDED = ("stop", "length")
 UNKNOWN_TO_ALL = "gateway_not_ready"  # a gateway that has only begun knows no key yet, so nobody to record it for
 RECORDS = """
 import json
@@ -117,6 +123,18 @@ def stored(stack):
     return json.loads(lines[0].partition("FOUND ")[2])
 
 
+def ledgers(stack):
+    """What the engines that still run did for each request, the latest last. A killed one took its own with it."""
+    base = int(stack.environment["TOKENYARD_ENGINE_PORT_BASE"])
+    found = defaultdict(list)
+    for port in range(base, base + ENGINE_PORTS):
+        with contextlib.suppress(urllib.error.URLError):
+            answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/fake/requests", timeout=10).read()
+            for entry in json.loads(answer)["requests"]:
+                found[entry["request_id"]].append(entry)
+    return {name: sorted(entries, key=lambda one: one["arrived_at"]) for name, entries in found.items()}
+
+
 def counted_through_chaos(stack, victims=VICTIMS, between_s=BETWEEN_S, seed=0):
     demo = stack.demo
     clients = [
@@ -149,6 +167,25 @@ def wait_for_records(stack, told, timeout_s=120):
         time.sleep(1)
 
 
+def check_engines(told, found, done):
+    """Every token that an engine still answers for is in the record, as output or as waste; none is there twice."""
+    records = {record[0]: record[1:] for record in found["records"]}
+    seen = 0
+    for one in told:
+        entries = [entry for entry in done.get(one.request_id, ()) if entry["outcome"] in ENDED]
+        if one.usage is None or not entries:
+            continue
+        seen += 1
+        input_tokens, output_tokens, _, _, attempts, wasted_tokens = records[one.request_id]
+        # An engine that continues is asked with what the ones before it made, behind the client's prompt.
+        continued_tokens = entries[-1]["prompt_tokens"] - input_tokens
+        assert continued_tokens + entries[-1]["completion_tokens"] == output_tokens, (one, entries)
+        assert continued_tokens == 0 or attempts > 1, (one, entries)
+        if one.is_stream and continued_tokens:
+            assert wasted_tokens == 0, (one, entries)  # all that had come has gone out, and is paid for
+    assert seen
+
+
 def check(told, found):
     records = {record[0]: record[1:] for record in found["records"]}
     assert len(records) == len(found["records"]), "a request has two records"
@@ -178,3 +215,4 @@ def test_records_are_what_clients_counted_whatever_was_killed(stack, supervisor)
     found = wait_for_records(stack, told)
     assert sum(one.usage is not None for one in told) > len(VICTIMS)
     check(told, found)
+    check_engines(told, found, ledgers(stack))

@@ -1,5 +1,6 @@
 """Streams of named events (`event: <type>`, then `data: {…}`), as Responses and Anthropic's Messages are."""
 
+import re
 from typing import Protocol
 
 from workers.gateway.apis.spoken import Spoken
@@ -8,6 +9,7 @@ from workers.gateway.event_stream import EVENT_END, EventStream
 
 _NAME = b"event: "
 _DATA = b"\ndata: "
+_LAST = re.compile(rb'"type": ?"(?:response\.(?:completed|incomplete)|message_stop)"')
 
 
 class Reading(Protocol):
@@ -51,6 +53,10 @@ class NamedEvents(EventStream):
     @property
     def has_finished(self) -> bool:
         return self.spoken is not None and self.spoken.closings > 0
+
+    @property
+    def has_ended(self) -> bool:
+        return _LAST.search(self.last_data) is not None
 
     @property
     def has_first_token(self) -> bool:

@@ -167,8 +167,10 @@ def describe(account: Account) -> str:
     """`The limit of 60 requests per minute of this tenant on chat (limit 0192…)`."""
     rule = account.rule
     model = f" on `{rule.model}`" if rule.model else ""
-    amount = _shown(account, _limit_of(account))
+    amount = _shown(account, _limit_of(account) if rule.burst is None else rule.amount)
     kind = rule.kind.replace("cost_", "").replace("_", " ").replace("total", "in total")
+    if rule.burst is not None:
+        kind += f", {_limit_of(account)} at once,"
     return f"The limit of {amount} {kind} of this {_WORDS[rule.scope]}{model} (limit {rule.limit_id})"
 
 

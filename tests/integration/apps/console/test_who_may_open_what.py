@@ -129,3 +129,12 @@ def test_an_action_is_never_taken_by_a_link(yard, open_as):
     operator = open_as("operator")
     refused = {name: operator.get(address(name, yard)).status_code for name in POST}
     assert {name for name, status in refused.items() if status not in {403, 405}} == set()
+
+
+@pytest.mark.parametrize(("who", "is_named"), [("owner", True), ("teammate", True), ("stranger", False)])
+def test_a_filter_names_nobody_of_another_tenant(yard, open_as, who, is_named):
+    """Whoever knows an id does not learn from the page what it is called."""
+    person, key = yard.people.viewer, yard.key
+    shown = open_as(who).get(f"/usage/?user={person.pk}&key={key.pk}").content.decode()
+    assert (f"user {person.username}" in shown) == is_named
+    assert (f"key {key}" in shown) == is_named

@@ -33,6 +33,13 @@ def test_a_rate_names_the_limit_what_is_left_and_when_it_comes_back():
     assert headers_of(error)[b"x-ratelimit-reset-requests"] in {b"1m0s", b"1m1s", b"60s", b"59s"}
 
 
+def test_a_bucket_names_its_amount_and_how_much_goes_at_once():
+    world = World([rule(amount=6, burst=1)])
+    world.count_admitted("g1")
+    world.turn()
+    assert "The limit of 6 requests per minute, 1 at once, of this tenant" in refused(world).message
+
+
 def test_a_period_names_its_end():
     world = World([rule("tokens_per_day", 10)])
     world.settle(_admitted(world, output_tokens=10), tokens=10)
