@@ -8,6 +8,7 @@ from rest_framework.exceptions import APIException, ParseError, ValidationError
 from rest_framework.parsers import BaseParser
 from rest_framework.serializers import ListSerializer, Serializer
 
+NO_FILTERS = frozenset({"cursor", "page_size", "watch", "resource_version", "dry_run"})
 BIGGEST_BODY_BYTES = 16 * 2**20  # the weight index of a big mixture of experts takes 9
 
 
@@ -74,6 +75,7 @@ def parsed(serializer: type[Serializer[Any]], content: Any) -> dict[str, Any]:
     """The checked input; raises DRF's ValidationError, which becomes a problem with `fields`."""
     checked = serializer(data=content)
     if isinstance(content, QueryDict):
+        _refuse_unknown(checked, content, NO_FILTERS)
         _refuse_empty(checked, content)
     elif isinstance(content, dict):
         _refuse_unknown(checked, content)
@@ -89,9 +91,11 @@ def _refuse_empty(checked: Serializer[Any], query: QueryDict) -> None:
         raise ValidationError(dict.fromkeys(empty, "is empty; leave it out"))
 
 
-def _refuse_unknown(checked: Serializer[Any], content: dict[str, Any]) -> None:
-    """A body's misspelt restriction must not be taken for none. Unknown words in an address do no harm."""
-    if unknown := [str(name) for name in content if name not in checked.fields]:
+def _refuse_unknown(
+    checked: Serializer[Any], content: dict[str, Any] | QueryDict, others: frozenset[str] = frozenset()
+) -> None:
+    """A misspelt restriction must not be taken for none."""
+    if unknown := [str(name) for name in content if name not in checked.fields and name not in others]:
         raise ValidationError(dict.fromkeys(unknown, "there is no such field"))
 
 

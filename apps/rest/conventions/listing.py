@@ -15,9 +15,9 @@ from django.utils.dateparse import parse_datetime
 from rest_framework.serializers import BaseSerializer, ModelSerializer
 
 from apps.common.errors import InvalidInputError
+from apps.common.parsing import NO_FILTERS
 
 Column = Any  # Django's Field is generic to mypy only
-NO_FILTERS = frozenset({"cursor", "page_size", "watch", "resource_version", "dry_run"})
 MOST_VALUES = 200
 LONGEST_TEXT = 500
 _BIGGEST_INTEGER = 2**63 - 1

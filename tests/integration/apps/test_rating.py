@@ -178,6 +178,17 @@ def test_records_before_the_date_keep_their_cost_and_those_after_name_their_rera
     assert list(UsageRecord.objects.order_by("sequence").values_list("rerating", flat=True)) == [0, 1]
 
 
+def test_a_rerating_says_nothing_of_what_the_gateway_counted_when_the_record_came(version):
+    price(version, 10, since=-9 * DAY)
+    right, wrong = of(version, cost_pico_usd=8 * 10 + 7 * 100), of(version, cost_pico_usd=1)
+    ingest(right, wrong)
+    price(version, 1, since=-8 * DAY)
+    applied(started())
+    assert costs() == [8 + 70, 8 + 70]
+    flags = {str(row.record_id): (row.rerating, row.is_cost_mismatch) for row in UsageRecord.objects.all()}
+    assert flags == {right.record_id: (1, False), wrong.record_id: (1, True)}
+
+
 def test_a_rerating_prices_by_the_book_as_of_its_start_whatever_is_added_meanwhile(version):
     price(version, 10, since=-9 * DAY)
     ingest(of(version))

@@ -275,6 +275,13 @@ def test_rest_and_csv_say_the_same(people, as_user):
     assert "'=evil" in {line["model"] for line in lines}
 
 
+@pytest.mark.parametrize("door", ["usage/report/", "usage/records/", "usage/records.csv", "usage/cost/", "audit/"])
+def test_a_misspelt_filter_is_not_taken_for_everybody(people, as_user, door):
+    answer = as_user(people.operator).get(f"/api/v1/{door}?tenant_id={people.tenant.pk}")
+    assert answer.status_code == 400
+    assert list(answer.json()["fields"]) == ["tenant_id"]
+
+
 def test_the_pages_of_records_hold_each_of_them_once(people, as_user):
     records = scatter(people, count=120)
     client, path, seen = as_user(people.operator), f"/api/v1/usage/records/?{QUERY}&page_size=50", []
