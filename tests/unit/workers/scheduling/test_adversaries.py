@@ -1,6 +1,5 @@
 """Loads that are meant to hurt, played on simulated engines where time matters."""
 
-from itertools import pairwise
 from random import Random
 
 import pytest
@@ -118,12 +117,10 @@ def serve_backlogged(rounds, sizes, weights):
 
 @pytest.mark.parametrize("weights", [{"a": 1.0, "b": 1.0}, {"a": 3.0, "b": 1.0}])
 def test_the_gap_between_two_backlogged_tenants_stays_within_a_constant(weights):
-    served = list(serve_backlogged(3000, {"a": 200, "b": 4000}, weights))
-    gaps = [abs(s["a"] - s["b"]) for s in served]
-    dearest = max(after[t] - before[t] for before, after in pairwise(served) for t in weights)
+    gaps = [abs(s["a"] - s["b"]) for s in serve_backlogged(3000, {"a": 200, "b": 4000}, weights)]
     early, late = max(gaps[100:1000]), max(gaps[2000:])
     assert late <= 1.5 * early
-    assert late < 2 * dearest
+    assert late < 1.0
 
 
 def test_idling_earns_no_credit():
