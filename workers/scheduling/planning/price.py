@@ -12,7 +12,7 @@ LASTING_RATE = 0.01
 
 
 class Demand:
-    """What arrived in the last WINDOW_S takes of the steps and holds of cache and slots, in seconds of all of either.
+    """What arrived in the last WINDOW_S takes of the steps and of the KV cache, in seconds of all of either.
 
     By density on a logarithmic scale once a price was asked for.
     """
@@ -46,7 +46,7 @@ class Demand:
         self._steps_by_bucket = None
 
     def price(self, room_s: float, *, of_held: bool) -> float:
-        """The density at which the densest-first sum fills `room_s` of the steps or of what is held; 0: all fits.
+        """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits.
 
         It is the least of its bucket: requests that are alike are let in together, and what then fits is the plan's to
         say.
@@ -112,7 +112,7 @@ class BidPrices:
         return self._prices.get(tenant_id, 0.0) if self._is_fair else self.price
 
     def update(self, capacity: float, now: float) -> None:
-        """`capacity` is in seconds of work per second, of the steps as of what is held.
+        """`capacity` is in seconds of work per second, of the steps as of the KV cache.
 
         The densest take of both; the scarce one is that which they fill first.
         """

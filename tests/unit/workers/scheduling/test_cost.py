@@ -181,13 +181,3 @@ def test_many_flows_that_fit_pay_no_price_and_are_not_parked():
     made = bench.scheduler.take_decisions()
     assert {decision.bid_price for decision in made} == {0.0}
     assert {decision.waited_as for decision in made} <= {"new", "kept"}
-
-
-def test_an_engine_of_few_slots_is_seen_to_be_full():
-    costs = []
-    for slots in (4, 256):
-        bench = Bench()
-        bench.endpoint(slots=slots)
-        number = ask(bench, prompt_tokens=100, predicted_output_tokens=500.0)
-        costs.append(decisions_by_id(bench)[number].cost_s)
-    assert costs[0] > 2 * costs[1]
