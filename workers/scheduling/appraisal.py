@@ -47,21 +47,18 @@ class Appraiser:
         return tokens - held_tokens - tuning.kv_hit_share * (hit_tokens - held_tokens)
 
     def _set_cost(self, ticket: Ticket, endpoint: EndpointModel) -> None:
-        """Of the steps, and of what it holds: a second of all of either is a second of the engine.
-
-        A stay holds KV blocks and a slot; the larger share of what the engine has of them is what others miss.
+        """Of the steps, and of the KV cache: a second of all of either is a second of the engine.
 
         What of the prompt is new is there for those that come after it, too: by as much as is usually reused, it makes
         the request no less dense.
         """
         prompt_tokens, output_tokens = ticket.request.prompt_tokens, ticket.output_tokens
         ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
-        stay_s = ticket.prefill_s + output_tokens * self._pace_s
-        kv_s_per_token = stay_s / endpoint.kv_capacity
-        ticket.held_s = max(ticket.kv_tokens * kv_s_per_token, stay_s / endpoint.slots())
+        kv_s_per_token = (ticket.prefill_s + output_tokens * self._pace_s) / endpoint.kv_capacity
+        ticket.kv_s = ticket.kv_tokens * kv_s_per_token
         prefill_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
         steps_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens)
-        ticket.cost_s = max(MIN_COST_S, steps_s + ticket.held_s)
+        ticket.cost_s = max(MIN_COST_S, steps_s + ticket.kv_s)
         new_s = prefill_s + (prompt_tokens - ticket.hit_tokens) * kv_s_per_token
         reused_s = self.reuse.share_of(ticket.request.tenant_id) * new_s
         ticket.density = ticket.weight / max(MIN_COST_S, ticket.cost_s - reused_s)

@@ -166,10 +166,8 @@ class EndpointModel:
         return not self.is_draining and max(self.breaker.opens_at(), self.ready_at) <= now
 
     def has_slot(self) -> bool:
-        return len(self.running) < self.slots()
-
-    def slots(self) -> int:
-        return min(self.max_running, self.max_sequences)
+        running = len(self.running)
+        return running < self.max_running and running < self.max_sequences
 
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""

@@ -42,7 +42,7 @@ class Ticket:
     output_tokens: float = 1.0
     cost_s: float = 0.0
     prefill_s: float = 0.0
-    held_s: float = 0.0
+    kv_s: float = 0.0
     density: float = _NEVER
     first_token_by: float = _NEVER
     start_by: float = _NEVER

@@ -44,8 +44,8 @@ class Plan:
     def note(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Counts a newcomer in what is asked for."""
         self.prices.arrived(
-            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.held_s,
-            held_s=ticket.held_s, now=now,
+            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
+            kv_s=ticket.kv_s, now=now,
         )  # fmt: skip
         self._update_price(now)
 

@@ -17,64 +17,64 @@ class Demand:
     By density on a logarithmic scale once a price was asked for.
     """
 
-    __slots__ = ("_held_by_bucket", "_recent", "_steps_by_bucket", "held_s", "steps_s")
+    __slots__ = ("_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, float, float, float]] = deque()
         self._steps_by_bucket: dict[int, float] | None = None
-        self._held_by_bucket: dict[int, float] = {}
+        self._kv_by_bucket: dict[int, float] = {}
         self.steps_s = 0.0
-        self.held_s = 0.0
+        self.kv_s = 0.0
 
-    def arrived(self, density: float, steps_s: float, held_s: float, now: float) -> None:
-        self._recent.append((now, density, steps_s, held_s))
-        self._count(density, steps_s, held_s)
+    def arrived(self, density: float, steps_s: float, kv_s: float, now: float) -> None:
+        self._recent.append((now, density, steps_s, kv_s))
+        self._count(density, steps_s, kv_s)
 
     def forget(self, now: float) -> None:
         """Drops what is older than the window."""
         recent = self._recent
         oldest = now - WINDOW_S
         while recent and recent[0][0] < oldest:
-            _, density, steps_s, held_s = recent.popleft()
-            self._count(density, -steps_s, -held_s)
+            _, density, steps_s, kv_s = recent.popleft()
+            self._count(density, -steps_s, -kv_s)
         if not recent:
             self._steps_by_bucket = None
-            self.steps_s = self.held_s = 0.0
+            self.steps_s = self.kv_s = 0.0
 
     def relax(self) -> None:
         """No price is needed for now: arrivals cost less."""
         self._steps_by_bucket = None
 
-    def price(self, room_s: float, *, of_held: bool) -> float:
+    def price(self, room_s: float, *, of_kv: bool) -> float:
         """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits.
 
         It is the least of its bucket: requests that are alike are let in together, and what then fits is the plan's to
         say.
         """
-        if (self.held_s if of_held else self.steps_s) <= room_s:
+        if (self.kv_s if of_kv else self.steps_s) <= room_s:
             return 0.0
         steps_by_bucket = self._buckets()
-        by_bucket = self._held_by_bucket if of_held else steps_by_bucket
+        by_bucket = self._kv_by_bucket if of_kv else steps_by_bucket
         for bucket in sorted(by_bucket, reverse=True):
             room_s -= by_bucket[bucket]
             if room_s < 0:
                 return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
         return 0.0
 
-    def _count(self, density: float, steps_s: float, held_s: float) -> None:
+    def _count(self, density: float, steps_s: float, kv_s: float) -> None:
         self.steps_s += steps_s
-        self.held_s += held_s
+        self.kv_s += kv_s
         if self._steps_by_bucket is not None:
             _add(self._steps_by_bucket, density, steps_s)
-            _add(self._held_by_bucket, density, held_s)
+            _add(self._kv_by_bucket, density, kv_s)
 
     def _buckets(self) -> dict[int, float]:
         if self._steps_by_bucket is None:
             self._steps_by_bucket = {}
-            self._held_by_bucket = {}
-            for _, density, steps_s, held_s in self._recent:
+            self._kv_by_bucket = {}
+            for _, density, steps_s, kv_s in self._recent:
                 _add(self._steps_by_bucket, density, steps_s)
-                _add(self._held_by_bucket, density, held_s)
+                _add(self._kv_by_bucket, density, kv_s)
         return self._steps_by_bucket
 
 
@@ -98,14 +98,14 @@ class BidPrices:
         self.lasting_load = 0.0
 
     def arrived(
-        self, tenant_id: str, weight: float, *, density: float, steps_s: float, held_s: float, now: float
+        self, tenant_id: str, weight: float, *, density: float, steps_s: float, kv_s: float, now: float
     ) -> None:
-        self._all.arrived(density, steps_s, held_s, now)
+        self._all.arrived(density, steps_s, kv_s, now)
         if self._is_fair:
             demand = self._by_tenant.get(tenant_id)
             if demand is None:
                 demand = self._by_tenant[tenant_id] = Demand()
-            demand.arrived(density, steps_s, held_s, now)
+            demand.arrived(density, steps_s, kv_s, now)
             self._weights[tenant_id] = weight
 
     def price_of(self, tenant_id: str) -> float:
@@ -117,7 +117,7 @@ class BidPrices:
         The densest take of both; the scarce one is that which they fill first.
         """
         self._all.forget(now)
-        self.load = max(self._all.steps_s, self._all.held_s) / (capacity * WINDOW_S)
+        self.load = max(self._all.steps_s, self._all.kv_s) / (capacity * WINDOW_S)
         self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
         if self._is_fair:
             self._forget_tenants(now)
@@ -127,10 +127,10 @@ class BidPrices:
             self._relax()
 
     def _set_prices(self, room_s: float) -> None:
-        steps_price, kv_price = self._all.price(room_s, of_held=False), self._all.price(room_s, of_held=True)
+        steps_price, kv_price = self._all.price(room_s, of_kv=False), self._all.price(room_s, of_kv=True)
         self.price = max(steps_price, kv_price)
         if self._is_fair:
-            self._prices = self._share_out(room_s, of_held=kv_price > steps_price) if self.price else {}
+            self._prices = self._share_out(room_s, of_kv=kv_price > steps_price) if self.price else {}
 
     def _relax(self) -> None:
         self.price = 0.0
@@ -146,17 +146,15 @@ class BidPrices:
             if not demand.steps_s:
                 del self._by_tenant[tenant_id], self._weights[tenant_id]
 
-    def _share_out(self, room_s: float, *, of_held: bool) -> dict[str, float]:
+    def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
-        asked_s = {
-            tenant_id: demand.held_s if of_held else demand.steps_s for tenant_id, demand in self._by_tenant.items()
-        }
+        asked_s = {tenant_id: demand.kv_s if of_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}
         for tenant_id in sorted(asked_s, key=lambda tenant_id: asked_s[tenant_id] / self._weights[tenant_id]):
             demand, weight = self._by_tenant[tenant_id], self._weights[tenant_id]
             share_s = min(asked_s[tenant_id], room_s * weight / weight_left)
-            prices[tenant_id] = demand.price(share_s, of_held=of_held)
+            prices[tenant_id] = demand.price(share_s, of_kv=of_kv)
             room_s -= share_s
             weight_left -= weight
         return prices

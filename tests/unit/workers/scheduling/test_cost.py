@@ -114,13 +114,13 @@ def test_the_last_to_leave_lets_go_of_the_blocks():
 def test_there_is_no_price_while_neither_steps_nor_cache_are_scarce():
     prices = BidPrices(0.8, is_fair=False)
     for number in range(10):
-        prices.arrived("t", 1.0, density=1.0, steps_s=1.4, held_s=1.4, now=number / 10)
+        prices.arrived("t", 1.0, density=1.0, steps_s=1.4, kv_s=1.4, now=number / 10)
     prices.update(capacity=1.0, now=1.0)
     assert prices.load == pytest.approx(0.7)
     assert prices.price == 0.0
 
     for number in range(3):
-        prices.arrived("t", 1.0, density=1.0, steps_s=1.4, held_s=1.4, now=1.0 + number / 10)
+        prices.arrived("t", 1.0, density=1.0, steps_s=1.4, kv_s=1.4, now=1.0 + number / 10)
     prices.update(capacity=1.0, now=1.5)
     assert prices.price == 1.0
 

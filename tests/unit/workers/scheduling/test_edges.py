@@ -142,7 +142,7 @@ def test_a_price_for_no_room_at_all_lets_everything_down_to_the_least_dense():
     demand = Demand()
     demand.arrived(1.0, 1.0, 0.0, 0.0)
     demand.steps_s = 5.0
-    assert demand.price(2.0, of_held=False) == 0.0
+    assert demand.price(2.0, of_kv=False) == 0.0
 
 
 def test_without_a_prediction_the_uncertainty_is_that_of_the_tenants_lengths():

@@ -7,17 +7,17 @@ pytestmark = pytest.mark.unit
 
 def test_there_is_no_price_while_everything_fits():
     demand = Demand()
-    demand.arrived(density=1.0, steps_s=5.0, held_s=2.0, now=0.0)
-    assert demand.price(6.0, of_held=False) == demand.price(6.0, of_held=True) == 0.0
+    demand.arrived(density=1.0, steps_s=5.0, kv_s=2.0, now=0.0)
+    assert demand.price(6.0, of_kv=False) == demand.price(6.0, of_kv=True) == 0.0
 
 
 def test_the_price_is_the_density_at_which_the_densest_first_sum_fills_the_room():
     demand = Demand()
     for density in (1.0, 4.0, 16.0):
-        demand.arrived(density, steps_s=10.0, held_s=5.0, now=0.0)
-    assert demand.price(15.0, of_held=False) == 4.0
-    assert demand.price(5.0, of_held=False) == 16.0
-    assert demand.price(9.0, of_held=True) == 4.0
+        demand.arrived(density, steps_s=10.0, kv_s=5.0, now=0.0)
+    assert demand.price(15.0, of_kv=False) == 4.0
+    assert demand.price(5.0, of_kv=False) == 16.0
+    assert demand.price(9.0, of_kv=True) == 4.0
 
 
 def test_of_requests_that_are_alike_as_many_are_let_in_as_fit():
@@ -25,8 +25,8 @@ def test_of_requests_that_are_alike_as_many_are_let_in_as_fit():
     demand = Demand()
     densities = [2.0 * 2 ** (number / 400) for number in range(100)]
     for density in densities:
-        demand.arrived(density, steps_s=1.0, held_s=0.0, now=0.0)
-    price = demand.price(40.0, of_held=False)
+        demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
+    price = demand.price(40.0, of_kv=False)
     assert sum(density >= price for density in densities) == pytest.approx(40, abs=10)
 
 
@@ -34,16 +34,16 @@ def test_requests_that_are_equal_are_let_in_together_and_not_kept_out():
     for density in (2.01, 2.37):
         demand = Demand()
         for _ in range(100):
-            demand.arrived(density, steps_s=1.0, held_s=0.0, now=0.0)
-        assert 0.97 * density < demand.price(50.0, of_held=False) <= density
+            demand.arrived(density, steps_s=1.0, kv_s=0.0, now=0.0)
+        assert 0.97 * density < demand.price(50.0, of_kv=False) <= density
 
 
 def test_what_is_older_than_the_window_is_forgotten():
     demand = Demand()
     demand.arrived(1.0, 10.0, 10.0, now=0.0)
     demand.forget(now=WINDOW_S + 0.1)
-    assert demand.steps_s == demand.held_s == 0.0
-    assert demand.price(1.0, of_held=False) == demand.price(1.0, of_held=True) == 0.0
+    assert demand.steps_s == demand.kv_s == 0.0
+    assert demand.price(1.0, of_kv=False) == demand.price(1.0, of_kv=True) == 0.0
 
 
 @pytest.mark.parametrize("is_fair", [False, True])
@@ -51,8 +51,8 @@ def test_the_price_is_of_what_the_densest_fill_first_whatever_the_others_would_t
     """The least dense take most of the KV cache, the dense nearly nothing but steps."""
     prices = BidPrices(1.0, is_fair=is_fair)
     for number in range(40):
-        prices.arrived("t", 1.0, density=8.0, steps_s=1.0, held_s=0.1, now=number / 10)
-        prices.arrived("t", 1.0, density=1.0, steps_s=0.5, held_s=5.0, now=number / 10)
+        prices.arrived("t", 1.0, density=8.0, steps_s=1.0, kv_s=0.1, now=number / 10)
+        prices.arrived("t", 1.0, density=1.0, steps_s=0.5, kv_s=5.0, now=number / 10)
     prices.update(capacity=1.0, now=10.0)
     assert prices.price_of("t") == 8.0
 
@@ -60,9 +60,9 @@ def test_the_price_is_of_what_the_densest_fill_first_whatever_the_others_would_t
 def a_market(*, is_fair):
     prices = BidPrices(1.0, is_fair=is_fair)
     for number in range(100):
-        prices.arrived("many", 1.0, density=8.0, steps_s=1.0, held_s=0.0, now=number / 10)
+        prices.arrived("many", 1.0, density=8.0, steps_s=1.0, kv_s=0.0, now=number / 10)
     for number in range(5):
-        prices.arrived("few", 1.0, density=1.0, steps_s=1.0, held_s=0.0, now=number / 10)
+        prices.arrived("few", 1.0, density=1.0, steps_s=1.0, kv_s=0.0, now=number / 10)
     prices.update(capacity=1.0, now=10.0)
     return prices
 
