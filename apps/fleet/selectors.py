@@ -40,3 +40,8 @@ def get_join_token(token_id: UUID) -> JoinToken:
     if token is None:
         raise NotFoundError("no such join token")
     return token
+
+
+def list_known_nodes(ids: list[UUID]) -> set[UUID]:
+    """Those of them that are still part of the fleet."""
+    return set(Node.objects.filter(pk__in=ids).values_list("pk", flat=True))

@@ -136,6 +136,7 @@ class Agent:
 
     def _turn(self) -> None:
         try:
+            self._files.write_public_key()
             self._files.write_desired()
         except OSError as error:
             log.error("what is wanted is known and not written down: %s", error)  # noqa: TRY400 - the disk is to blame
@@ -156,6 +157,7 @@ class Agent:
         if welcome.node_id != self._settings.node_id:
             raise ConnectionError(f"the token belongs to node {welcome.node_id}, not to {self._settings.node_id}")
         self._files.keep_public_key(welcome.snapshot_public_key)
+        self.nudge()
 
     def _received(self, frame: SnapshotPush | DesiredPush | UsageAck | PromptAck) -> None:
         try:

@@ -13,6 +13,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ from workers.contracts.layout import write_whole
 
 KEPT = "agent.json"
 _TIMEOUT_S = 15
+# More than what is kept takes.
+_KEPT_BYTES = 4096
 _PRIVATE = 0o700
 
 
@@ -39,9 +42,9 @@ class Joined(Struct, frozen=True, kw_only=True):
 
 
 def join(text: str, directory: Path, *, name: str, gateway_url: str) -> Joined:
-    """What was kept, or what the token is exchanged for now. Raises JoinError."""
-    directory.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+    """What was kept, or what the token is exchanged for now. Raises JoinError, and then the token is still good."""
     kept = directory / KEPT
+    _prepare(kept)
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Joined)
     token, _, web_url = text.partition("@")
@@ -52,6 +55,20 @@ def join(text: str, directory: Path, *, name: str, gateway_url: str) -> Joined:
     write_whole(kept, msgspec.json.encode(joined))
     kept.chmod(0o600)
     return joined
+
+
+def _prepare(kept: Path) -> None:
+    """A token is good once: it is not spent where what it is exchanged for could not be kept."""
+    trial = kept.with_name(f".{kept.name}.trial")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
+        if not kept.exists():
+            write_whole(trial, b" " * _KEPT_BYTES)
+    except OSError as error:
+        raise JoinError(f"{kept.parent} cannot be written to, so nothing was asked for: {error}") from error
+    finally:
+        with suppress(OSError):
+            trial.unlink()
 
 
 def environment_of(

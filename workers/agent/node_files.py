@@ -33,6 +33,7 @@ class NodeFiles:
         self._node_id = node_id
         self.desired = self._load_desired()
         self._is_written = True
+        self._unwritten_key: str | None = None
         self.snapshot_generation = self._load_snapshot_generation()
         self._offered: tuple[list[Endpoint], list[Endpoint]] | None = None
         self._offers = 0
@@ -74,9 +75,15 @@ class NodeFiles:
         """The first one met is this node's for good: joining another control plane begins with an empty directory."""
         path = self.directory / layout.PUBLIC_KEY_FILE
         if not path.exists():
-            self._write(layout.PUBLIC_KEY_FILE, public_key.encode())
-        elif path.read_text().strip() != public_key:
+            self._unwritten_key = self._unwritten_key or public_key
+        if self._public_key() != public_key:
             log.error("the control plane's snapshot key is not the one in %s; its snapshots will be refused", path)
+
+    def write_public_key(self) -> None:
+        """It holds from when it was heard, also while the disk is full; then this is to be tried again."""
+        if self._unwritten_key is not None:
+            self._write(layout.PUBLIC_KEY_FILE, self._unwritten_key.encode())
+            self._unwritten_key = None
 
     def offer(self, endpoints: list[Endpoint], coming: list[Endpoint] | None = None) -> None:
         """`coming` are those that are not ready yet."""
@@ -110,7 +117,7 @@ class NodeFiles:
         return new[-MAX_DECISIONS:]
 
     def _public_key(self) -> str:
-        return (self.directory / layout.PUBLIC_KEY_FILE).read_text().strip()
+        return self._unwritten_key or (self.directory / layout.PUBLIC_KEY_FILE).read_text().strip()
 
     def _write(self, name: str, content: bytes) -> None:
         layout.write_whole(self.directory / name, content)

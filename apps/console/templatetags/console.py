@@ -174,6 +174,22 @@ def spaced(word: str) -> str:
 
 
 @register.filter
+def in_words(value: Any) -> str:
+    """What JSON has nested, as people write it: `zone=a, tier=b`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')}={in_words(each)}" for name, each in value.items())
+    return ", ".join(map(in_words, value)) if isinstance(value, list) else str(value)
+
+
+@register.filter
+def id_end(identity: Any) -> str:
+    """Ids begin with the time, so those of one hour differ at their end."""
+    return str(identity)[-6:]
+
+
+@register.filter
 def after_colon(name: str) -> str:
     """`demo-chat:v2` → `v2`, where the model is named beside it."""
     return name.rpartition(":")[2]

@@ -1,6 +1,8 @@
 """What a person pastes on a machine to make it a node."""
 
-IMAGE = "tokenyard"
+# As docker-compose.yml names and builds it. Its user may write below /state, and a volume there takes that owner.
+IMAGE = "tokenyard:local"
+_CONTAINER_DIRECTORY = "/state/agent"
 _UNIT = """[Unit]
 Description=Tokenyard agent
 After=network-online.target
@@ -25,8 +27,9 @@ def lines_for(token: str, *, web_url: str) -> dict[str, str]:
     return {
         "make_line": f"make agent JOIN={join}",
         "container_line": (
-            f"docker run -d --gpus all --network host -v tokenyard:/var/lib/tokenyard {IMAGE} "
-            f"python -m workers.agent.join --join {join} --directory /var/lib/tokenyard"
+            "docker run -d --name tokenyard-agent --restart unless-stopped --init --gpus all --network host --ipc host "
+            f"-v tokenyard-agent:/state {IMAGE} "
+            f"python -m workers.agent.join --join {join} --directory {_CONTAINER_DIRECTORY}"
         ),
         "systemd_unit": _UNIT.format(join=join),
     }

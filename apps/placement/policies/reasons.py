@@ -64,11 +64,16 @@ def is_usable(state: NodeState, index: int, shape: Shape) -> bool:
 
 
 def _reason_of_use(state: NodeState, index: int, shape: Shape) -> str:
+    """Empty where it would be too small also if nobody else were there: then its size is what counts."""
+    accelerator = state.view.accelerators[index]
+    if accelerator.memory_bytes is not None and (shape.needed_bytes(accelerator) or 0) > accelerator.memory_bytes:
+        return ""
+    numbers = f": {free_words(state, index)}" if accelerator.memory_bytes is not None else ""
     if state.held[index]:
-        return "is held by a replica that does not share it"
+        return f"is held by a replica that does not share it{numbers}"
     if shape.is_exclusive and state.users[index]:
         count = state.users[index]
-        return f"has {count} replica{'' if count == 1 else 's'} on it, and is wanted alone"
+        return f"has {count} replica{'' if count == 1 else 's'} on it, and is wanted alone{numbers}"
     return ""
 
 

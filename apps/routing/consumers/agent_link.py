@@ -83,6 +83,9 @@ class AgentLink:
     async def replaced(self) -> None:
         await self._end(frames.CLOSE_REPLACED)
 
+    async def removed(self) -> None:
+        await self._end(frames.CLOSE_UNAUTHORISED)
+
     async def _greet(self) -> None:
         hello = await self._next_frame(HELLO_TIMEOUT_S)
         if not isinstance(hello, frames.Hello):

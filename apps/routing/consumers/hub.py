@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, KeysView
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from apps.common import live
 from apps.common.valkey import new_async_client, wait_for_wakes
 from apps.deployments.selectors import list_newer_bodies
+from apps.fleet.selectors import list_known_nodes
 from apps.fleet.services.nodes import record_seen
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import Newest
@@ -41,6 +42,8 @@ class Link(Protocol):
     async def push(self, newest: Newest) -> None: ...
 
     async def replaced(self) -> None: ...
+
+    async def removed(self) -> None: ...
 
 
 class LinkHub:
@@ -108,10 +111,17 @@ class LinkHub:
         held = {node_id: self._desired.get(node_id, (0, b""))[0] for node_id in self._links}
         if not held:
             return
+        await self._end_removed(held.keys())
         self._snapshot = await in_database_thread(get_newest_envelope)
         self._desired |= await in_database_thread(list_newer_bodies, held)
         pushes = (link.push(self.newest_for(link.node_id)) for link in list(self._links.values()))
         await asyncio.gather(*pushes, return_exceptions=True)
+
+    async def _end_removed(self, linked: KeysView[UUID]) -> None:
+        """A node's token ends with it, and so does the link that was opened by it: it gets no more snapshots."""
+        known = await in_database_thread(list_known_nodes, list(linked))
+        gone = [link for link in self._links.values() if link.node_id in linked and link.node_id not in known]
+        await asyncio.gather(*(link.removed() for link in gone), return_exceptions=True)
 
     async def _listen(self) -> None:
         while True:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tests.integration.agent.test_agent import agent, desired, node, offered, spec, state_of
 from tests.support.control_plane import control_plane, eventually
+from workers.agent import join as join_module
 from workers.agent import processes
 from workers.agent.identity import find_marked
 from workers.contracts import layout
@@ -69,3 +70,24 @@ async def test_an_engine_that_cannot_be_written_down_does_not_run_and_is_started
         disk.is_full = False
         await eventually(lambda: state_of(plane) == "ready", timeout_s=30)
         assert len(engines_of(node)) == 1
+
+
+async def test_a_node_whose_disk_is_full_before_its_first_link_is_linked_and_keeps_the_key_once_it_can(node, disk):
+    disk.is_full = True
+    key = node / layout.PUBLIC_KEY_FILE
+    key.unlink(missing_ok=True)
+    async with control_plane() as plane, agent(node, plane):
+        await eventually(lambda: plane.latest)
+        assert not key.exists()
+        disk.is_full = False
+        await eventually(key.exists)
+
+
+def test_a_join_token_is_not_spent_where_its_answer_could_not_be_kept(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(join_module, "_exchange", lambda *_: asked.append(1))
+    closed = tmp_path / "a file"
+    closed.touch()
+    with pytest.raises(join_module.JoinError, match="cannot be written to"):
+        join_module.join("tyj-x@http://127.0.0.1:1", closed / "agent", name="n1", gateway_url="")
+    assert asked == []

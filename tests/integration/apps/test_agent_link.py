@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Replica
 from apps.fleet.models import Accelerator, Node
-from apps.fleet.services.nodes import join_node
+from apps.fleet.services.nodes import join_node, remove_node
 from apps.placement.services.loop import reconcile
 from apps.routing.models import GatewayState
 from apps.routing.selectors.status import get_snapshot_status
@@ -124,6 +124,12 @@ def test_a_second_connection_replaces_the_first(agent, web, joined):
         assert closing_code(agent) == link.CLOSE_REPLACED
         second.send(link.UsageBatch(batch_id="b", records=[]))
         assert second.receive(link.UsageAck).batch_id == "b"
+
+
+def test_a_removed_nodes_link_ends_with_its_token(agent, joined):
+    agent.receive(link.Welcome)
+    remove_node(actor=SYSTEM, node=joined[0], now=NOW)
+    assert closing_code(agent) == link.CLOSE_UNAUTHORISED
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"type": "nonsense"}', '{"type": "telemetry", "body": 1}', "[" * 100_000])

@@ -98,7 +98,7 @@ def test_a_deployment_is_scaled_and_a_node_cordoned_drained_and_labelled(run):
     assert run("scale", "deployment/demo-chat-v1", "--replicas", "0", "--dry-run").exit_code == 0
     deployment.refresh_from_db()
     assert deployment.replica_count == 3
-    assert run("cordon", "node/n1").exit_code == run("drain", "node", "n1", "--wait", "10").exit_code == 0
+    assert run("cordon", "n1").exit_code == run("drain", "node", "n1", "--wait", "10").exit_code == 0
     assert run("label", "n1", "zone=a", "tier=x").exit_code == run("label", "n1", "tier-").exit_code == 0
     node.refresh_from_db()
     assert (node.is_cordoned, node.is_draining, node.labels) == (True, True, {"zone": "a"})

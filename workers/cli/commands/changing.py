@@ -81,7 +81,7 @@ def uncordon(session: Session, what: tuple[str, ...], **options: Any) -> None:
 @pass_session
 def label(session: Session, node: str, changes: tuple[str, ...], **options: Any) -> None:
     """Labels of a node: `label n1 zone=a old-`."""
-    row = find_row(session.client, find_kind("nodes"), node.removeprefix("node/").removeprefix("nodes/"))
+    row = _find_node(session.client, (node,))
     row, tag = session.client.tagged(f"nodes/{row['id']}/")
     labels = dict(row["labels"])
     for change in changes:
@@ -125,9 +125,16 @@ def delete(session: Session, what: tuple[str, ...], yes: bool, **options: Any) -
 def _set_node(
     client: Client, words: tuple[str, ...], change: dict[str, bool], said: str, options: dict[str, Any]
 ) -> None:
-    _, row = find_one(client, words, {"nodes"})
+    row = _find_node(client, words)
     write(client, "PATCH", f"nodes/{row['id']}/", change, is_dry=options["dry_run"])
     say(options, f"nodes/{row['name']} {said}")
+
+
+def _find_node(client: Client, words: tuple[str, ...]) -> dict[str, Any]:
+    """Where only a node can be meant its name alone does."""
+    if len(words) == 1 and "/" not in words[0]:
+        return find_row(client, find_kind("nodes"), words[0])
+    return find_one(client, words, {"nodes"})[1]
 
 
 def find_one(client: Client, words: tuple[str, ...], kinds: set[str]) -> tuple[Kind, dict[str, Any]]:

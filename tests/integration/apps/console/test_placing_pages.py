@@ -84,6 +84,7 @@ def test_a_join_token_is_shown_once_with_its_lines(operator):
     shown = text(operator.post("/fleet/join/"))
     assert "make agent JOIN=tyj-" in shown
     assert "[Service]" in shown
+    assert "-v tokenyard-agent:/state tokenyard:local" in shown
     assert JoinToken.objects.count() == 1
 
 
@@ -102,6 +103,14 @@ def test_a_deployment_says_what_its_replicas_wait_for(operator, machine):
     shown = text(operator.get(f"/deployments/{deployment.pk}/"))
     assert "is held by a replica that does not share it" in shown
     assert operator.get(f"/deployments/{deployment.pk}/logs/").status_code == 200
+
+
+def test_requirements_are_written_as_people_write_them(operator, machine):
+    asked = {"on": "gpu", "labels": {"zone": "a"}, "gpu_models": ["H100", "H200"]}
+    made = make_deployment(version(), requirements=asked)
+    page = operator.get(f"/deployments/{made.pk}/").content.decode()
+    assert all(text in page for text in ("zone=a", "H100, H200", "gpu models"))
+    assert "{&#x27;" not in page
 
 
 def test_a_replica_is_drained_by_hand(operator, machine):

@@ -27,6 +27,16 @@ def test_every_gpu_says_in_numbers_why_it_does_not_do():
     ]
 
 
+def test_a_gpu_that_is_in_use_says_how_much_of_it_and_one_that_is_too_small_anyway_says_that():
+    taken = [box(1, count=1, occupants=(occupant(1, "0", gib=20),))]
+    words = "of 80.0 GiB is free ("
+    held, too_small = why(taken, demand(gib=60))[0], why(taken, demand(gib=200))[0]
+    assert "is held by a replica that does not share it: " in held
+    assert words in held
+    assert "200.0 GiB is needed, " in too_small
+    assert words in too_small
+
+
 def test_whole_nodes_are_refused_in_one_line():
     nodes = [box(1, is_cordoned=True), box(2, state="offline"), box(3, labels={"zone": "b"}), node(4)]
     assert why(nodes, demand(labels=(("zone", "a"),))) == [
