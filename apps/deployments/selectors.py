@@ -11,6 +11,15 @@ from apps.deployments.policies.rollout import Course, Pool, Rollout, rollout_of
 from apps.registry.models import ModelVersion
 from apps.registry.policies.memory import Measured
 
+SERVING = (
+    ReplicaState.PLACED,
+    ReplicaState.FETCHING,
+    ReplicaState.STARTING,
+    ReplicaState.WARMING,
+    ReplicaState.READY,
+    ReplicaState.DEGRADED,
+)
+
 
 def list_deployments() -> QuerySet[Deployment]:
     """With `ready_count` and the replicas at hand."""
@@ -34,6 +43,11 @@ def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = N
     if deployment_id is not None:
         replicas = replicas.filter(deployment_id=deployment_id)
     return replicas if node_id is None else replicas.filter(node_id=node_id)
+
+
+def list_serving() -> QuerySet[Replica]:
+    """Those that answer, or will: on a node, neither asleep nor on their way out."""
+    return Replica.objects.filter(node__isnull=False, is_draining=False, is_asleep=False, state__in=SERVING)
 
 
 def get_replica(replica_id: UUID) -> Replica:

@@ -1,8 +1,9 @@
 """Rules of routes and of what counts as the same snapshot. Pure."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -12,9 +13,30 @@ from apps.deployments.policies.rollout import Pool
 from workers.contracts.snapshot import Snapshot
 
 MAX_WEIGHT = 10_000
+MAX_NODES = 8
 # What a weight is multiplied by where it is shared out.
 FINE = 1_000
 _LOOPBACK = ("localhost", "127.0.0.1")
+
+
+class Placed(NamedTuple):
+    """A replica that is to run: of which version, on which node, and whether it answers now."""
+
+    version_id: UUID
+    node_id: UUID
+    is_ready: bool
+
+
+def nodes_by_version(placed: Iterable[Placed]) -> dict[UUID, list[str]]:
+    """Where a request that came to another node's gateway is forwarded: nodes that are ready, else those that start.
+
+    At most MAX_NODES, the first by id, so that a replica that moves among a thousand nodes seldom makes a new snapshot.
+    """
+    ready: dict[UUID, set[str]] = defaultdict(set)
+    starting: dict[UUID, set[str]] = defaultdict(set)
+    for each in placed:
+        (ready if each.is_ready else starting)[each.version_id].add(str(each.node_id))
+    return {version_id: sorted(nodes)[:MAX_NODES] for version_id, nodes in (starting | ready).items()}
 
 
 def problem_of_weights(weights: Mapping[UUID, int]) -> str | None:

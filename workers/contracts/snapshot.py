@@ -76,7 +76,8 @@ class Price(Struct, frozen=True, kw_only=True):
 class Version(Struct, frozen=True, kw_only=True):
     """A model version. `served_name` is the `model` the engine answers to; `task` is "generate" or "embed".
 
-    `price` is before discounts; `batch_discount_bp` (basis points) is for the service class "batch".
+    `price` is before discounts; `batch_discount_bp` (basis points) is for the service class "batch". `node_ids` are
+    nodes where engines of it run, or start where none runs yet; empty where there is no second node.
     """
 
     version_id: str
@@ -88,6 +89,7 @@ class Version(Struct, frozen=True, kw_only=True):
     max_context_tokens: int | None = None
     price: Price = Price()
     batch_discount_bp: int = 0
+    node_ids: list[str] = field(default_factory=list)
 
 
 class RouteTarget(Struct, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
     request itself. A tenant that `limits` leaves out has none. `prompt_key` is base64 of 32 raw X25519 bytes; without
     one no prompt is kept. `gateways` are those of all nodes that have told where they answer: files and batches are
-    asked for where they are kept.
+    asked for where they are kept, models where they run.
     """
 
     schema_version: int = SCHEMA_VERSION

@@ -10,6 +10,7 @@ from workers.contracts.usage import UsageRecord
 from workers.gateway.configuration import GatewayConfig
 from workers.gateway.connections import Connections
 from workers.gateway.driver import Driver
+from workers.gateway.forwarding import Neighbours
 from workers.gateway.journal import Journal
 from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
@@ -47,8 +48,13 @@ class Serving:
         self.caches = CacheReader(self.driver, time.monotonic, config.caches)
         self.prompts = PromptKeeper(config.prompts, boot_id)
         self.surface = self._build_surface(randomness)
+        self.neighbours = self.surface.intake.neighbours = Neighbours(config.node_id, self.turn, self._gateway_urls)
         self.metrics.limits = self.limits.figures
         self.metrics.kv_events = self.caches.figures
+
+    def _gateway_urls(self) -> dict[str, str]:
+        directory = self.surface.directory
+        return directory.gateway_urls if directory is not None else {}
 
     def _build_tracing(self, config: GatewayConfig, randomness: random.Random) -> Tracing | None:
         if config.tracing is None:

@@ -81,6 +81,8 @@ class Directory:
         self.cors_origins = frozenset(origin.encode() for origin in snapshot.cors_origins)
         self.trusted_proxies = Ranges(snapshot.trusted_proxies)
         self.media_hosts = frozenset(host.lower() for host in snapshot.media_hosts)
+        self.gateway_urls = {one.node_id: one.url for one in snapshot.gateways}
+        self.has_other_nodes = len(self.gateway_urls) > 1
         self.class_names = {item.rank: item.name for item in snapshot.service_classes}
         self.lowest_rank = max(self.class_names, default=0)
         self._ranks = {item.name: item.rank for item in snapshot.service_classes}
@@ -122,6 +124,11 @@ class Directory:
             others = [target.version_id for target in self.routes[public_name].targets if target.weight > 0]
             version_id = next(filter(serves, others), version_id)
         return self.versions.get(version_id) if version_id else None
+
+    def target_of(self, public_name: str, version_id: str) -> Version | None:
+        """The version, where the route leads to it."""
+        is_target = any(target.version_id == version_id for target in self.routes[public_name].targets)
+        return self.versions.get(version_id) if is_target else None
 
     def is_split(self, public_name: str) -> bool:
         """Whether it leads to more than one version."""

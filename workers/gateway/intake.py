@@ -1,5 +1,6 @@
 """From a request for an engine, of somebody known, to its exchange; or to its refusal, which leaves a record too."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -21,10 +22,19 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.facilities import Facilities
 from workers.gateway.forms import peek_form
+from workers.gateway.forwarding import ElsewhereError, Neighbours, begin_elsewhere
 from workers.gateway.heads import Headers
 from workers.gateway.introduction import Introduction
 from workers.gateway.kv_events.reader import CacheReader
-from workers.gateway.labels import MAX_WORKFLOW_ID, new_trace, read_tags, sticky_id, trace_parent
+from workers.gateway.labels import (
+    CHOSEN_VERSION,
+    FORWARDED,
+    MAX_WORKFLOW_ID,
+    new_trace,
+    read_tags,
+    sticky_id,
+    trace_parent,
+)
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import outcome_of
 from workers.gateway.networks import client_address, peer_of
@@ -66,8 +76,10 @@ class Intake:
         self.tracer: Tracer | None = None
         self.prompts: PromptKeeper | None = None
         self.caches: CacheReader | None = None
+        self.neighbours: Neighbours | None = None
         self._connections = connections
         self._random_bits = randomness.getrandbits
+        self._forwardings: set[asyncio.Task[None]] = set()
 
     def take(
         self,
@@ -90,8 +102,33 @@ class Intake:
             self._turn_away(settlement, introduction, error)
             client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
             return
+        except ElsewhereError as elsewhere:
+            self._forward(client, request, introduction, settlement, elsewhere)
+            return
         exchange = Exchange(self.facilities, client, question, settlement, own_headers)
         self._begin(client, exchange, question, terms, own_headers)
+
+    def _forward(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        introduction: Introduction,
+        settlement: Settlement,
+        elsewhere: ElsewhereError,
+    ) -> None:
+        if self.tracer is not None:
+            self.tracer.forget(settlement.record_id)
+        task = begin_elsewhere(
+            client,
+            request,
+            introduction.extra_headers,
+            elsewhere,
+            api=introduction.path.api,
+            request_id=settlement.request_id,
+            lost=lambda error: self._turn_away(settlement, introduction, error),
+        )
+        self._forwardings.add(task)
+        task.add_done_callback(self._forwardings.discard)
 
     def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
         outcome = _outcome_of(error)
@@ -165,7 +202,7 @@ class Intake:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
         try:
             return self._resolve(request, introduction, settlement)
-        except GatewayError:
+        except (GatewayError, ElsewhereError):
             raise
         except Exception as error:
             logger.exception("request %s failed", settlement.request_id)
@@ -219,12 +256,30 @@ class Intake:
             raise errors.model_not_found(model)
         settlement.public_model = model
         sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
-        version = directory.choose_version(model, sticky, self.facilities.driver.serves)
+        if not directory.has_other_nodes or self.neighbours is None or settlement.is_kept:
+            version = directory.choose_version(model, sticky, self.facilities.driver.serves)
+        else:
+            version = self._choose_among_nodes(self.neighbours, introduction, model, sticky)
         if version is None:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
         settlement.price = price_for(version, introduction.grant.tenant)
+        return version
+
+    def _choose_among_nodes(
+        self, neighbours: Neighbours, introduction: Introduction, model: str, sticky: str
+    ) -> Version | None:
+        """Raises ElsewhereError where it runs on another node only. What was forwarded stays here."""
+        directory, noted, is_here = introduction.directory, introduction.noted, self.facilities.driver.serves
+        if FORWARDED in noted:
+            chosen = noted.get(CHOSEN_VERSION, b"").decode("utf-8", "replace")
+            return directory.target_of(model, chosen) or directory.choose_version(model, sticky, is_here)
+        version = directory.choose_version(
+            model, sticky, lambda version_id: is_here(version_id) or neighbours.run(directory.versions.get(version_id))
+        )
+        if version is not None and not is_here(version.version_id) and neighbours.run(version):
+            raise ElsewhereError(version.version_id, neighbours.running(version))
         return version
 
     def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:

@@ -77,6 +77,7 @@ class GatewayService:
         self._journal, self._spool, self._meter = parts.journal, parts.spool, parts.meter
         self._driver, self._limits = parts.driver, parts.limits
         self._caches, self._prompts = parts.caches, parts.prompts
+        self._neighbours = parts.neighbours
         self._tracing, self.metrics = parts.tracing, parts.metrics
 
     async def run(
@@ -147,6 +148,7 @@ class GatewayService:
         self._driver.close_connections()
         self._watcher.close()
         self._caches.close()
+        self._neighbours.close()
         self._turn.end()
         self._each_second()
         self._write_prompts()
@@ -250,6 +252,7 @@ class GatewayService:
             directory,
             self._surface,
             node_id=self._config.node_id,
+            neighbours=self._neighbours,
             turn=self._turn,
             spool=self._spool,
             connections=self._connections,

@@ -1,6 +1,6 @@
 """Compiling the snapshot that gateways serve from, and publishing it when its content changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -10,16 +10,16 @@ from django.conf import settings
 from apps.common import live
 from apps.common.services import lead
 from apps.common.valkey import wake_links_on_commit
-from apps.deployments.models import Deployment, Revision
+from apps.deployments.models import Deployment, ReplicaState, Revision
 from apps.deployments.policies.rollout import Pool
-from apps.deployments.selectors import list_pools
+from apps.deployments.selectors import list_pools, list_serving
 from apps.fleet.selectors import list_gateway_urls
 from apps.limits.selectors.compiled import compile_limits
 from apps.quotas.selectors import list_policies, list_service_classes, list_slo_profiles
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
 from apps.routing.models import Route, SnapshotGeneration
-from apps.routing.policies import content_sha256, origins_of, weights_while_rolling
+from apps.routing.policies import Placed, content_sha256, nodes_by_version, origins_of, weights_while_rolling
 from apps.routing.selectors.routes import list_routes
 from apps.routing.services.rollouts import move_finished_targets, note_what_gateways_know
 from apps.telemetry.selectors.prompts import list_keeping_tenants, prompt_key_text
@@ -71,6 +71,7 @@ def compile_snapshot(*, generation: int, pools: Sequence[Pool], now: datetime) -
     discounts = get_discounts_in_force(now=now)
     routes = [_route_of(route, pools) for route in list_routes().order_by("public_name")]
     keeping = list_keeping_tenants()
+    gateways = list_gateway_urls()
     return contract.Snapshot(
         generation=generation,
         compiled_at=now.timestamp(),
@@ -92,13 +93,13 @@ def compile_snapshot(*, generation: int, pools: Sequence[Pool], now: datetime) -
             for policy in policies
         ],
         keys=[_grant_of(key) for key in list_usable_keys(now=now) if key.tenant_id in known],
-        versions=_versions(routes, now),
+        versions=_versions(routes, now, nodes_by_version(_placed()) if len(gateways) > 1 else {}),
         routes=routes,
         cors_origins=origins_of(settings.WEB_URL),
         limits=compile_limits(now=now),
         trusted_proxies=settings.GATEWAY_TRUSTED_PROXIES,
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
-        gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in list_gateway_urls()],
+        gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in gateways],
         prompt_key=prompt_key_text() if keeping else "",
     )
 
@@ -116,7 +117,15 @@ def _grant_of(key: APIKey) -> contract.KeyGrant:
     )
 
 
-def _versions(routes: Sequence[contract.Route], now: datetime) -> list[contract.Version]:
+def _placed() -> Iterator[Placed]:
+    ready = (ReplicaState.READY, ReplicaState.DEGRADED)
+    rows = list_serving().values_list("revision__version_id", "node_id", "state")
+    return (Placed(version_id, node_id, state in ready) for version_id, node_id, state in rows)
+
+
+def _versions(
+    routes: Sequence[contract.Route], now: datetime, nodes: Mapping[UUID, list[str]]
+) -> list[contract.Version]:
     ids = {target.version_id for route in routes for target in route.targets}
     versions = list(list_versions().filter(pk__in=ids).order_by("id"))
     prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now)
@@ -133,6 +142,7 @@ def _versions(routes: Sequence[contract.Route], now: datetime) -> list[contract.
             max_context_tokens=version.max_context_tokens,
             price=(prices[version.pk] or free).price,
             batch_discount_bp=(prices[version.pk] or free).batch_discount_bp,
+            node_ids=nodes.get(version.pk, []),
         )
         for version in versions
     ]

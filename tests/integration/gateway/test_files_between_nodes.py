@@ -12,8 +12,8 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
 from workers.contracts.snapshot import GatewayAddress
-from workers.gateway.batches.forwarding import FORWARDED
 from workers.gateway.batches.lists import MISSING_NODES
+from workers.gateway.labels import FORWARDED
 
 pytestmark = pytest.mark.integration
 

@@ -11,11 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from workers.gateway import errors
-from workers.gateway.batches import forwarding
+from workers.gateway import errors, forwarding
 from workers.gateway.batches.arriving import Arrival, Room
 from workers.gateway.batches.forms import PURPOSE, input_file_of, read_new_batch, read_upload
-from workers.gateway.batches.forwarding import Neighbours
 from workers.gateway.batches.lists import Lists, not_found
 from workers.gateway.batches.places import tag_of
 from workers.gateway.batches.sending import FileSending
@@ -25,6 +23,7 @@ from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError
+from workers.gateway.forwarding import Neighbours
 from workers.gateway.heads import Headers
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection

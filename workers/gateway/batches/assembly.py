@@ -9,11 +9,11 @@ from pathlib import Path
 from workers.contracts.endpoints import Endpoint
 from workers.gateway.batches.api import BatchAPI, Limits
 from workers.gateway.batches.errands import Errands
-from workers.gateway.batches.forwarding import Neighbours
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.connections import Connections
 from workers.gateway.errors import GatewayError
+from workers.gateway.forwarding import Neighbours
 from workers.gateway.heads import RequestHead
 from workers.gateway.request_heads import RefusedRequestError
 from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest
@@ -39,6 +39,7 @@ class Batches:
         surface: Surface,
         *,
         node_id: str,
+        neighbours: Neighbours,
         turn: Turn,
         spool: Spool,
         connections: Connections,
@@ -61,12 +62,11 @@ class Batches:
             monotonic=monotonic,
             unix_time=unix_time,
         )
-        self._neighbours = Neighbours(node_id, turn, lambda: gateway_urls(surface))
         self._api = BatchAPI(
             self._store,
             arrivals=directory / "files",
             node_id=node_id,
-            neighbours=self._neighbours,
+            neighbours=neighbours,
             wake=self._runner.wake,
             respond_error=surface.respond_error,
             unix_time=unix_time,
@@ -103,13 +103,7 @@ class Batches:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STOP_TIMEOUT_S):
                     await self._running
-        self._neighbours.close()
         await self._store.close()
-
-
-def gateway_urls(surface: Surface) -> dict[str, str]:
-    directory = surface.directory
-    return {one.node_id: one.url for one in directory.snapshot.gateways} if directory is not None else {}
 
 
 def look_at_engines(surface: Surface, endpoints: list[Endpoint], waiting_elsewhere: int) -> Engines:

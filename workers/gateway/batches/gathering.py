@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from workers.gateway.batches.forwarding import message_for
 from workers.gateway.batches.listing import Part
+from workers.gateway.forwarding import message_for
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest

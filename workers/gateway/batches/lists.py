@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from workers.gateway.batches.forms import Listing, read_listing
-from workers.gateway.batches.forwarding import FORWARDED, Neighbours, unreachable
 from workers.gateway.batches.gathering import ask_one, gather
 from workers.gateway.batches.listing import Mark, Part, merged
 from workers.gateway.batches.places import node_tag
@@ -14,7 +13,9 @@ from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
+from workers.gateway.forwarding import Neighbours, unreachable
 from workers.gateway.heads import Headers
+from workers.gateway.labels import FORWARDED
 from workers.gateway.numbers import read_number
 from workers.gateway.requests import HttpRequest
 from workers.gateway.upstream import EnginePool, UpstreamError

@@ -44,6 +44,10 @@ class Tracer:
             del self._open[next(iter(self._open))]
         self._open[record_id] = _Open(context, arrived_at, self._monotonic())
 
+    def forget(self, record_id: str) -> None:
+        """The gateway of another node tells the rest."""
+        self._open.pop(record_id, None)
+
     def parent_for_engine(self, record_id: str) -> bytes:
         """Called when the request goes to the scheduler."""
         found = self._open[record_id]

@@ -3,7 +3,14 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from apps.routing.policies import content_sha256, origins_of, problem_of_weights
+from apps.routing.policies import (
+    MAX_NODES,
+    Placed,
+    content_sha256,
+    nodes_by_version,
+    origins_of,
+    problem_of_weights,
+)
 from workers.contracts.snapshot import ServiceClass, Snapshot
 
 pytestmark = pytest.mark.unit
@@ -38,3 +45,17 @@ def test_anything_else_is():
 def test_on_this_machine_both_names_of_it_may_call_the_gateway():
     assert origins_of("http://127.0.0.1:8000") == ["http://localhost:8000", "http://127.0.0.1:8000"]
     assert origins_of("https://yard.example/x") == ["https://yard.example"]
+
+
+def test_a_request_is_forwarded_to_nodes_that_are_ready_and_to_those_that_start_where_none_is():
+    ready, starting, lone = (UUID(int=number) for number in (1, 2, 3))
+    one, two = UUID(int=11), UUID(int=12)
+    placed = [Placed(one, ready, True), Placed(one, starting, False), Placed(two, lone, False)]
+    assert nodes_by_version(placed) == {one: [str(ready)], two: [str(lone)]}
+
+
+def test_of_many_nodes_the_first_are_named_whatever_the_order():
+    version = UUID(int=1)
+    placed = [Placed(version, UUID(int=number), True) for number in range(100, 120)]
+    few = [str(UUID(int=number)) for number in range(100, 100 + MAX_NODES)]
+    assert nodes_by_version(placed) == nodes_by_version(reversed(placed)) == {version: few}

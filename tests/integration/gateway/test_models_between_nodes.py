@@ -1,0 +1,135 @@
+"""Two nodes with a model each and a client that asks either: it is answered as by all engines behind one address."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from tests.support.batches import sdk
+from tests.support.fake_engines import fake_engine
+from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
+from tests.support.raw_http import call
+from workers.contracts.snapshot import GatewayAddress
+from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+
+pytestmark = pytest.mark.integration
+
+NODES = ("one", "other")
+CHAT = "/v1/chat/completions"
+
+
+@asynccontextmanager
+async def two_nodes(tmp_path, weights=(50, 50), *fake_options):
+    """Node "one" has an engine of v1, node "other" one of v2; the route "demo-chat" leads to both."""
+    async with (
+        fake_engine("--served-model-name", "first", *fake_options) as first,
+        fake_engine("--served-model-name", "second", *fake_options) as second,
+    ):
+        ports = (first.port, second.port)
+        whole = snapshot_for(*zip(("first", "second"), weights, [[port] for port in ports], strict=True))
+        snapshots = [of_node(whole, number) for number in range(2)]
+        for name in NODES:
+            (tmp_path / name).mkdir()
+        async with (
+            running_gateway(tmp_path / "one", snapshots[0], node_id="one") as here,
+            running_gateway(tmp_path / "other", snapshots[1], node_id="other") as there,
+        ):
+            addresses = [
+                GatewayAddress(node_id=gateway.directory.name, url=f"http://127.0.0.1:{gateway.port}")
+                for gateway in (here, there)
+            ]
+            for gateway, snapshot in zip((here, there), snapshots, strict=True):
+                gateway.publish(msgspec.structs.replace(snapshot, generation=2, gateways=addresses))
+                await gateway.wait_for_generation(2)
+            yield here, there
+
+
+def of_node(whole, number):
+    versions = [
+        msgspec.structs.replace(version, node_ids=[name]) for version, name in zip(whole.versions, NODES, strict=True)
+    ]
+    own = [one for one in whole.endpoints if one.version_id == versions[number].version_id]
+    return msgspec.structs.replace(whole, versions=versions, endpoints=own)
+
+
+async def test_a_model_that_runs_on_another_node_is_answered_from_there_and_recorded_there_once(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        whole = await here.chat(max_tokens=7)
+        stream = await here.chat(max_tokens=7, stream=True)
+        alone = await there.chat(max_tokens=7)
+        records = await there.wait_for_records(3)
+        assert here.records() == []
+    assert (whole.status, stream.status) == (200, 200)
+    assert whole.json()["choices"] == alone.json()["choices"]
+    assert stream.body.endswith(b"data: [DONE]\n\n")
+    assert [record.output_tokens for record in records] == [7, 7, 7]
+    assert {record.node_id for record in records} == {"other"}
+    assert whole.header("x-request-id") in {record.request_id for record in records}
+
+
+async def test_a_split_is_exact_at_either_node(tmp_path):
+    async with two_nodes(tmp_path, (30, 70)) as (here, there):
+        answers = [await here.chat(max_tokens=1) for _ in range(100)]
+        own, others = here.records(), there.records()
+    assert {answer.status for answer in answers} == {200}
+    assert (len(own), len(others)) == (30, 70)
+
+
+async def test_headers_reach_the_node_that_answers(tmp_path):
+    headers = authorised() | {"x-workflow-id": "w-1", "x-request-id": "mine-1"}
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        answer = await call(here.port, "POST", CHAT, chat_body("hi", max_tokens=1), headers)
+        [record] = await there.wait_for_records(1)
+    assert answer.header("x-request-id") == record.request_id == "mine-1"
+    assert record.workflow_id == "w-1"
+
+
+async def test_the_other_nodes_words_and_limits_reach_the_client(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        wrong = await here.chat(max_tokens=-1)
+        alone = await there.chat(max_tokens=-1)
+        stranger = await call(here.port, "POST", CHAT, chat_body("hi"), {"authorization": "Bearer ty-nobody"})
+    assert (wrong.status, wrong.json()["error"]["code"]) == (alone.status, alone.json()["error"]["code"])
+    assert stranger.status == 401
+
+
+async def test_a_client_that_leaves_is_noticed_at_the_node_that_answers(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), "--time-scale", "1") as (here, there):
+        async with sdk(here.port) as client:
+            stream = await client.chat.completions.create(
+                model="demo-chat", messages=[{"role": "user", "content": "hi"}], max_tokens=4000, stream=True
+            )
+            async for _ in stream:
+                break
+            await stream.close()
+        [record] = await there.wait_for_records(1)
+    assert record.outcome == "client_left"
+    assert 0 < record.output_tokens < 4000
+
+
+async def test_a_request_is_forwarded_once_and_never_back(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, _):
+        headers = authorised() | {FORWARDED.decode(): "1", "x-request-deadline-ms": "300"}
+        began = time.monotonic()
+        answer = await call(here.port, "POST", CHAT, chat_body("hi"), headers)
+    assert answer.status in (429, 503, 504)
+    assert time.monotonic() - began < 30
+
+
+async def test_only_a_version_of_the_route_can_be_asked_for(tmp_path):
+    async with two_nodes(tmp_path, (100, 0)) as (here, _):
+        headers = authorised() | {FORWARDED.decode(): "1", CHOSEN_VERSION.decode(): "no-such-version"}
+        answer = await call(here.port, "POST", CHAT, chat_body("hi", max_tokens=1), headers)
+    assert answer.status == 200
+
+
+async def test_while_the_node_that_runs_it_is_away_the_answer_says_so_and_leaves_a_record(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        there.stop.set()
+        await asyncio.wait_for(asyncio.shield(there.task), 10)
+        answer = await here.chat()
+        [record] = await here.wait_for_records(1)
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
+    assert (record.outcome, record.status) == ("refused", 503)

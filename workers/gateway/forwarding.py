@@ -1,0 +1,242 @@
+"""A request for what another node keeps or runs: asked for there, once, and answered as it is there."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from workers.contracts.snapshot import Version
+from workers.gateway.answering import ClientAnswer
+from workers.gateway.apis.interface import API
+from workers.gateway.apis.openai import OpenAI
+from workers.gateway.batches.places import node_tag, tag_of
+from workers.gateway.errors import GatewayError
+from workers.gateway.heads import AnswerHead, Headers, header_lines
+from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.networks import peer_of
+from workers.gateway.requests import HttpRequest
+from workers.gateway.server import ClientConnection
+from workers.gateway.turns import Turn
+from workers.gateway.upstream import EnginePool, UpstreamConnection, UpstreamError
+
+logger = logging.getLogger(__name__)
+
+_OF_FILES = frozenset((b"authorization", b"x-api-key", b"content-type"))
+# Of the hop, of the message's own framing, or ours to say.
+_NOT_PASSED_ON = frozenset(
+    b"connection expect forwarded host keep-alive proxy-authorization proxy-connection te trailer transfer-encoding "
+    b"upgrade content-length x-forwarded-for x-request-id".split()
+) | {FORWARDED, CHOSEN_VERSION}
+_API = OpenAI()
+
+
+class ElsewhereError(Exception):
+    """No engine of the version is here; `pools` are of the gateways whose nodes have some."""
+
+    def __init__(self, version_id: str, pools: "list[EnginePool]") -> None:
+        super().__init__(version_id)
+        self.version_id = version_id
+        self.pools = pools
+
+
+class Neighbours:
+    """The gateways of other nodes. `urls` are theirs now, by node id."""
+
+    def __init__(self, node_id: str, turn: Turn, urls: Callable[[], dict[str, str]]) -> None:
+        self._tag = tag_of(node_id)
+        self._turn = turn
+        self._urls = urls
+        self._pools: dict[str, EnginePool] = {}
+        self._turns = 0
+
+    def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
+        """None of what is, or would be, here."""
+        tag = node_tag(name)
+        if tag in ("", self._tag) or request.header(FORWARDED):
+            return None
+        url = next((url for node_id, url in self._urls().items() if tag_of(node_id) == tag), "")
+        return self._pool(url) if url else None
+
+    def run(self, version: Version | None) -> bool:
+        """Whether an engine of it is on another node."""
+        if version is None or not version.node_ids:
+            return False
+        urls = self._urls()
+        return any(node_id in urls and tag_of(node_id) != self._tag for node_id in version.node_ids)
+
+    def running(self, version: Version) -> list[EnginePool]:
+        """Of the nodes that have engines of it, another one first each time."""
+        urls = self._urls()
+        others = [urls[each] for each in version.node_ids if each in urls and tag_of(each) != self._tag]
+        self._turns += 1
+        first = self._turns % len(others) if others else 0
+        return [self._pool(url) for url in others[first:] + others[:first]]
+
+    def all(self) -> list[EnginePool]:
+        """Of all other nodes."""
+        return [self._pool(url) for node_id, url in self._urls().items() if url and tag_of(node_id) != self._tag]
+
+    def _pool(self, url: str) -> EnginePool:
+        pool = self._pools.get(url)
+        if pool is None:
+            pool = self._pools[url] = EnginePool(url, self._turn)
+        return pool
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+class Forwarding:
+    """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
+
+    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked.
+    """
+
+    def __init__(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        headers: Headers,
+        message: Callable[[bytes], bytes],
+        *,
+        api: API = _API,
+        lost: Callable[[GatewayError], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._request = request
+        self._message = message
+        self._lost = lost
+        self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
+        self._upstream: UpstreamConnection | None = None
+        self._head: AnswerHead | None = None
+        self._is_over = False
+
+    async def run(self, pools: Sequence[EnginePool]) -> None:
+        """The first of them that can be reached."""
+        for pool in pools:
+            try:
+                connection = pool.take_idle() or await pool.connect()
+            except UpstreamError as error:
+                logger.warning("another node's gateway cannot be reached: %s", error)
+                continue
+            if self._is_over:
+                pool.put_back(connection)
+                return
+            self._upstream = connection
+            connection.ask(self._message(pool.authority), self)
+            return
+        if not self._is_over:
+            self._is_over = True
+            if self._lost is not None:
+                self._lost(unreachable())
+            self._answer.send_error(unreachable())
+
+    # -- from the client's connection
+
+    def client_left(self) -> None:
+        self._is_over = True
+        if self._upstream is not None:
+            self._upstream.abandon()
+
+    def client_paused(self) -> None:
+        if self._upstream is not None:
+            self._upstream.transport.pause_reading()
+
+    def client_resumed(self) -> None:
+        if self._upstream is not None:
+            self._upstream.transport.resume_reading()
+
+    # -- from the other gateway's
+
+    def answer_began(self, head: AnswerHead) -> None:
+        self._head = head
+        if self._request.method == b"HEAD" and self._upstream is not None:
+            self._is_over = True
+            self._upstream.abandon()
+            self._client.respond_with(head.status, head.lines_downstream, b"")
+
+    def answer_received(self, pieces: list[bytes]) -> None:
+        if self._head is not None:
+            self._answer.send_part(self._head, b"".join(pieces))
+
+    def answer_ended(self, pieces: list[bytes]) -> None:
+        self._upstream = None
+        self._is_over = True
+        if self._head is None:
+            return
+        if self._answer.head is None:
+            self._answer.send_whole(self._head, b"".join(pieces))
+        else:
+            self._answer.end(self._head, b"".join(pieces))
+
+    def answer_failed(self, error: UpstreamError) -> None:
+        """An answer that has begun is cut off: its framing tells the client that something is missing."""
+        if self._is_over:
+            return
+        self._is_over = True
+        logger.warning("another node's gateway did not answer: %s", error)
+        if self._answer.head is None:
+            self._answer.send_error(unreachable())
+        else:
+            self._client.transport.abort()
+
+
+def message_for_engine(request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str) -> bytes:
+    """All that the client said, but for what is of its connection to this gateway."""
+    passed = [header for header in request.head.headers if header[0] not in _NOT_PASSED_ON]
+    own = [(CHOSEN_VERSION, version_id.encode()), (b"x-request-id", given_id.encode())]
+    return _message(request, authority, address, [*passed, *own])
+
+
+def message_for(request: HttpRequest, authority: bytes, address: str, headers: Headers, target: bytes = b"") -> bytes:
+    """None of the client's headers but those that are needed: what it says of its own address is not to be believed."""
+    passed = [header for header in request.head.headers if header[0] in _OF_FILES]
+    return _message(request, authority, address, [*passed, *headers], target)
+
+
+def _message(request: HttpRequest, authority: bytes, address: str, headers: Headers, target: bytes = b"") -> bytes:
+    head = request.head
+    lines = header_lines(headers)
+    return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: 1\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        b"GET" if request.method == b"HEAD" else request.method,
+        target or head.path + (b"?" + head.query if head.query else b""),
+        authority,
+        lines,
+        FORWARDED,
+        address.encode(),
+        len(request.body),
+        request.body,
+    )
+
+
+def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> "asyncio.Task[None]":
+    address = peer_of(client.transport)
+    forwarding = Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, []))
+    client.owner = forwarding
+    return asyncio.create_task(forwarding.run([pool]))
+
+
+def begin_elsewhere(
+    client: ClientConnection,
+    request: HttpRequest,
+    headers: Headers,
+    elsewhere: ElsewhereError,
+    *,
+    api: API,
+    request_id: str,
+    lost: Callable[[GatewayError], None],
+) -> "asyncio.Task[None]":
+    """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
+    address = peer_of(client.transport)
+
+    def message(authority: bytes) -> bytes:
+        return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
+
+    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost)
+    client.owner = forwarding
+    return asyncio.create_task(forwarding.run(elsewhere.pools))
+
+
+def unreachable() -> GatewayError:
+    message = "The node that keeps or runs this does not answer now; ask again."
+    return GatewayError(503, "node_unreachable", message, retry_after_s=5)
