@@ -241,10 +241,11 @@ async def test_five_hundred_streams_at_once_all_get_every_token():
 
 async def test_running_usage_of_a_completion_has_three_counts_and_counts_up():
     """As seen from vLLM 0.32 on the CPU; a chat has a fourth key."""
-    body = {"prompt": "hi", "max_tokens": 3, "stream": True, "stream_options": {"continuous_usage_stats": True}}
-    async with fake_engine("--time-scale", "3") as server:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = {"prompt": "hi", "max_tokens": 3, "stream": True, "stream_options": options}
+    async with fake_engine("--time-scale", "20") as server:
         response = await call(server.port, "POST", "/v1/completions", body)
-    usages = [event["usage"] for event in response.events() if event != "[DONE]"]
+    usages = [event["usage"] for event in response.events() if event != "[DONE]" and event["choices"]]
     assert usages == [
         {"prompt_tokens": 1, "total_tokens": 1 + count, "completion_tokens": count} for count in (1, 2, 3)
     ]
@@ -261,7 +262,7 @@ async def test_completions_with_several_prompts_and_choices_number_them_in_order
 
 
 async def test_a_stream_with_logprobs_has_them_for_each_token():
-    async with fake_engine("--time-scale", "3") as server:
+    async with fake_engine("--time-scale", "20") as server:
         body = chat(max_tokens=3, stream=True, logprobs=True, top_logprobs=2)
         chats = await call(server.port, "POST", CHAT, body)
         completions = await call(

@@ -80,6 +80,7 @@ def test_a_damaged_desired_state_is_an_unknown_one(tmp_path):
 def test_a_signed_snapshot_is_kept_byte_for_byte(tmp_path):
     held, envelope = files(tmp_path), sign(snapshot(7), KEY)
     held.keep_public_key(public_key_text(KEY))
+    held.write_public_key()
     held.keep_snapshot(envelope)
     assert (tmp_path / layout.SNAPSHOT_FILE).read_bytes() == envelope
     assert held.snapshot_generation == files(tmp_path).snapshot_generation == 7
@@ -88,6 +89,7 @@ def test_a_signed_snapshot_is_kept_byte_for_byte(tmp_path):
 def test_a_snapshot_that_another_signed_or_nobody_is_refused_and_the_last_one_stays(tmp_path):
     held = files(tmp_path)
     held.keep_public_key(public_key_text(KEY))
+    held.write_public_key()
     held.keep_snapshot(sign(snapshot(7), KEY))
     for envelope in (sign(snapshot(8), OTHER_KEY), msgspec.json.encode(snapshot(8)), b"{}"):
         with pytest.raises(RefusedError):
@@ -104,12 +106,14 @@ def test_the_first_key_stays(tmp_path):
     held = files(tmp_path)
     held.keep_public_key(public_key_text(KEY))
     held.keep_public_key(public_key_text(OTHER_KEY))
+    held.write_public_key()
     assert (tmp_path / layout.PUBLIC_KEY_FILE).read_text() == public_key_text(KEY)
 
 
 def test_a_damaged_snapshot_counts_as_none_so_that_it_is_sent_again(tmp_path):
     held = files(tmp_path)
     held.keep_public_key(public_key_text(KEY))
+    held.write_public_key()
     held.keep_snapshot(sign(snapshot(7), KEY))
     (tmp_path / layout.SNAPSHOT_FILE).write_bytes(b"{")
     assert files(tmp_path).snapshot_generation == 0
