@@ -53,5 +53,8 @@ def test_a_field_that_does_not_exist_is_refused_by_name():
     assert parsed(_Key, {"name": "k"}) == {"name": "k"}
 
 
-def test_an_unknown_word_in_an_address_does_no_harm():
-    assert parsed(_Key, QueryDict("name=k&utm_source=mail"))["name"] == "k"
+def test_a_misspelt_word_in_an_address_is_refused_and_what_pages_a_list_is_not():
+    with pytest.raises(ValidationError) as refused:
+        parsed(_Key, QueryDict("name=k&nmae=k"))
+    assert list(refused.value.detail) == ["nmae"]
+    assert parsed(_Key, QueryDict("name=k&page_size=5&cursor=x&dry_run=1"))["name"] == "k"
