@@ -17,7 +17,7 @@ from workers.gateway.asking import Question
 from workers.gateway.bodies import Peek, peek
 from workers.gateway.body_limits import check_body
 from workers.gateway.connections import Connections
-from workers.gateway.directory import Directory, Grant
+from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.facilities import Facilities
@@ -26,21 +26,13 @@ from workers.gateway.forwarding import ElsewhereError, Neighbours, begin_elsewhe
 from workers.gateway.heads import Headers
 from workers.gateway.introduction import Introduction
 from workers.gateway.kv_events.reader import CacheReader
-from workers.gateway.labels import (
-    CHOSEN_VERSION,
-    FORWARDED,
-    MAX_WORKFLOW_ID,
-    new_trace,
-    read_tags,
-    sticky_id,
-    trace_parent,
-)
+from workers.gateway.labels import new_trace, note_who, sticky_id, trace_parent
 from workers.gateway.limits.admission import Limits
 from workers.gateway.metering import outcome_of
-from workers.gateway.networks import client_address, peer_of
-from workers.gateway.peeks import end_user_of, wants_stream
+from workers.gateway.nodes import choose_among_nodes
 from workers.gateway.prompts import PromptKeeper
 from workers.gateway.requests import HttpRequest
+from workers.gateway.scopes import require_scope
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, refuse_what_is_kept
 from workers.gateway.terms import Caller, Terms, read_terms
@@ -215,7 +207,7 @@ class Intake:
         path, noted, directory = introduction.path, introduction.noted, introduction.directory
         found = peek_form(request.body, noted.get(b"content-type", b"")) if path.is_form else peek(request.body)
         model: str = found.model
-        _note_who(settlement, noted, found)
+        note_who(settlement, noted, found)
         version = self._choose_version(introduction, found, model, settlement)
         if not path.is_form:
             check_body(request.body, directory.media_hosts)
@@ -256,30 +248,16 @@ class Intake:
             raise errors.model_not_found(model)
         settlement.public_model = model
         sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
+        is_here = self.facilities.driver.serves
         if not directory.has_other_nodes or self.neighbours is None or settlement.is_kept:
-            version = directory.choose_version(model, sticky, self.facilities.driver.serves)
+            version = directory.choose_version(model, sticky, is_here)
         else:
-            version = self._choose_among_nodes(self.neighbours, introduction, model, sticky)
+            version = choose_among_nodes(self.neighbours, introduction, model, sticky, is_here)
         if version is None:
             raise errors.no_endpoint(None)
         settlement.version_id = version.version_id
         settlement.deployment_id = version.deployment_id
         settlement.price = price_for(version, introduction.grant.tenant)
-        return version
-
-    def _choose_among_nodes(
-        self, neighbours: Neighbours, introduction: Introduction, model: str, sticky: str
-    ) -> Version | None:
-        """Raises ElsewhereError where it runs on another node only. What was forwarded stays here."""
-        directory, noted, is_here = introduction.directory, introduction.noted, self.facilities.driver.serves
-        if FORWARDED in noted:
-            chosen = noted.get(CHOSEN_VERSION, b"").decode("utf-8", "replace")
-            return directory.target_of(model, chosen) or directory.choose_version(model, sticky, is_here)
-        version = directory.choose_version(
-            model, sticky, lambda version_id: is_here(version_id) or neighbours.run(directory.versions.get(version_id))
-        )
-        if version is not None and not is_here(version.version_id) and neighbours.run(version):
-            raise ElsewhereError(version.version_id, neighbours.running(version))
         return version
 
     def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
@@ -302,32 +280,6 @@ class Intake:
         settlement.record_id = errand.record_id
         settlement.is_kept = True
         meter.keepers[errand.record_id] = errand.keep_record
-
-
-def require_scope(
-    client: ClientConnection, request: HttpRequest, grant: Grant, directory: Directory, path: bytes
-) -> None:
-    """The key's own limits; most keys have none, and then nothing is parsed."""
-    if not grant.may_ask(path):
-        raise errors.path_not_in_scope(path.decode("utf-8", "replace"))
-    if grant.networks is None:
-        return
-    forwarded_for = request.header(b"x-forwarded-for")
-    address = client_address(peer_of(client.transport), forwarded_for, directory.trusted_proxies)
-    if not grant.may_come_from(address):
-        raise errors.address_not_in_scope()
-
-
-def _note_who(settlement: Settlement, noted: dict[bytes, bytes], found: Peek) -> None:
-    settlement.is_stream = wants_stream(found)
-    end_user = end_user_of(found)
-    if end_user:
-        settlement.end_user = end_user
-    tags = read_tags(noted, found)
-    if tags:
-        settlement.tags = tags | settlement.tags if settlement.tags else tags
-    if settlement.tags:
-        settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
 
 
 def _outcome_of(error: GatewayError) -> Outcome:

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Mapping
 
+from workers.contracts.settlement import Settlement
 from workers.gateway.bodies import Peek
 from workers.gateway.heads import Headers
-from workers.gateway.peeks import first_text
+from workers.gateway.peeks import end_user_of, first_text, wants_stream
 
 # The most that OpenAI's own API takes as metadata.
 MAX_METADATA = 16
@@ -63,6 +64,18 @@ def read_tags(noted: dict[bytes, bytes], found: Peek) -> dict[str, str]:
         if value and isinstance(value, str):
             tags[field] = value[:MAX_VALUE]
     return tags
+
+
+def note_who(settlement: Settlement, noted: dict[bytes, bytes], found: Peek) -> None:
+    settlement.is_stream = wants_stream(found)
+    end_user = end_user_of(found)
+    if end_user:
+        settlement.end_user = end_user
+    tags = read_tags(noted, found)
+    if tags:
+        settlement.tags = tags | settlement.tags if settlement.tags else tags
+    if settlement.tags:
+        settlement.workflow_id = settlement.tags.get("x-workflow-id", "")[:MAX_WORKFLOW_ID]
 
 
 def _metadata_tags(metadata: object) -> dict[str, str]:

@@ -17,7 +17,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchange import Exchange
 from workers.gateway.facilities import Facilities
 from workers.gateway.heads import Headers
-from workers.gateway.intake import Errand, Intake, require_scope
+from workers.gateway.intake import Errand, Intake
 from workers.gateway.introduction import Introduction
 from workers.gateway.journal import Journal
 from workers.gateway.limits.admission import Limits
@@ -25,6 +25,7 @@ from workers.gateway.metering import Meter
 from workers.gateway.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.paths import ENGINE_PATHS, METHOD, NO_ENGINE, EnginePath, api_of
 from workers.gateway.requests import HttpRequest
+from workers.gateway.scopes import require_scope
 from workers.gateway.server import ClientConnection
 from workers.gateway.stored import RESPONSES, answer_stored
 

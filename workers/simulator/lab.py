@@ -128,7 +128,8 @@ class Lab:
         cost = self._costs[engine]
         if policy != CLAIRVOYANT:
             cost = noisy(cost, Random(f"costs {seed}"))
-        return EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
+        limits = workload.limits
+        return EndpointSpec(cost=cost, max_batched_tokens=limits.max_batched_tokens, max_sequences=limits.max_sequences)
 
     def _ours(self, policy: str, spec: EndpointSpec) -> Core:
         return Scheduler(SchedulerConfig(max_queued_requests=1_000_000), read_tuning(policy), usual_spec=spec)
