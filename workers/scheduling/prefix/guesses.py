@@ -12,7 +12,7 @@ class Guesses:
     evicts: so an endpoint that has a block has all blocks before it.
     """
 
-    __slots__ = ("_evicting", "_last_use", "_noted_blocks", "_prompts", "_uses")
+    __slots__ = ("_evicting", "_has_holes", "_last_use", "_noted_blocks", "_prompts", "_uses")
 
     def __init__(self) -> None:
         self._last_use: dict[int, int] = {}
@@ -20,6 +20,7 @@ class Guesses:
         self._prompts: deque[tuple[int, tuple[int, ...]]] = deque()
         self._noted_blocks = 0
         self._evicting = 0
+        self._has_holes = False
 
     def __len__(self) -> int:
         return len(self._last_use)
@@ -31,8 +32,10 @@ class Guesses:
         return list(self._last_use)
 
     def unknown(self, blocks: tuple[int, ...]) -> tuple[int, ...]:
-        """Of a whole prompt: what follows the blocks that are there."""
+        """Of a whole prompt: what follows the blocks that are there, and what the engine dropped among them."""
         last_use = self._last_use
+        if self._has_holes:
+            return tuple([block for block in blocks if block not in last_use])
         low, high = 0, len(blocks)
         while low < high:
             middle = (low + high) // 2
@@ -52,7 +55,9 @@ class Guesses:
             self._sweep()
 
     def drop(self, block: int) -> None:
-        self._last_use.pop(block, None)
+        """The engine says that it is gone, whatever follows it."""
+        if self._last_use.pop(block, None) is not None:
+            self._has_holes = True
 
     def evict(self, keep: int) -> list[int]:
         """The least recently used, until so many are left."""

@@ -57,6 +57,13 @@ def test_the_same_blocks_go_in_the_same_order(history, least_swept):
         assert len(ours) == len(theirs.blocks)
 
 
+def test_a_block_that_was_dropped_from_the_middle_is_unknown_and_what_follows_it_is_not():
+    guesses = Guesses()
+    guesses.use((1, 2, 3))
+    guesses.drop(2)
+    assert guesses.unknown((1, 2, 3, 4)) == (2, 4)
+
+
 def test_memory_is_bounded_by_what_is_kept(monkeypatch):
     monkeypatch.setattr(module, "LEAST_SWEPT_BLOCKS", 100)
     guesses = Guesses()
