@@ -108,21 +108,23 @@ class Forwarding:
         self._lost = lost
         self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
         self._upstream: UpstreamConnection | None = None
+        self._pool: EnginePool | None = None
+        self._again: asyncio.Task[None] | None = None
         self._head: AnswerHead | None = None
         self._is_over = False
 
-    async def run(self, pools: Sequence[EnginePool]) -> None:
-        """The first of them that can be reached."""
+    async def run(self, pools: Sequence[EnginePool], *, is_fresh: bool = False) -> None:
+        """The first of them that can be reached; `is_fresh`: not by a connection that was kept."""
         for pool in pools:
             try:
-                connection = pool.take_idle() or await pool.connect()
+                connection = (None if is_fresh else pool.take_idle()) or await pool.connect()
             except UpstreamError as error:
                 logger.warning("another node's gateway cannot be reached: %s", error)
                 continue
             if self._is_over:
                 pool.put_back(connection)
                 return
-            self._upstream = connection
+            self._upstream, self._pool = connection, pool
             connection.ask(self._message(pool.authority), self)
             return
         if not self._is_over:
@@ -172,6 +174,11 @@ class Forwarding:
     def answer_failed(self, error: UpstreamError) -> None:
         """An answer that has begun is cut off: its framing tells the client that something is missing."""
         if self._is_over:
+            return
+        upstream, self._upstream = self._upstream, None
+        if self._head is None and self._pool is not None and upstream is not None and upstream.was_used:
+            # It had only closed a kept connection while that was idle.
+            self._again = asyncio.create_task(self.run([self._pool], is_fresh=True))
             return
         self._is_over = True
         logger.warning("another node's gateway did not answer: %s", error)

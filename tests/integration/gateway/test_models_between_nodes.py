@@ -109,6 +109,26 @@ async def test_a_client_that_leaves_is_noticed_at_the_node_that_answers(tmp_path
     assert 0 < record.output_tokens < 4000
 
 
+async def answer_once(reader, writer):
+    """A neighbour that closes a kept connection just when the next request comes."""
+    for answer in (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}", b""):
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+        writer.write(answer)
+    writer.close()
+
+
+async def test_a_kept_connection_that_the_other_node_has_closed_is_not_the_end_of_a_request(tmp_path):
+    neighbour = await asyncio.start_server(answer_once, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{neighbour.sockets[0].getsockname()[1]}"
+    whole = snapshot_for(("first", 0, [1]), ("second", 100, [2]))
+    known = [GatewayAddress(node_id="one", url="http://127.0.0.1:1"), GatewayAddress(node_id="other", url=url)]
+    snapshot = msgspec.structs.replace(of_node(whole, 0), gateways=known)
+    async with neighbour, running_gateway(tmp_path, snapshot, node_id="one") as here:
+        answers = [await here.chat() for _ in range(4)]
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b"{}")] * 4
+
+
 async def test_a_request_is_forwarded_once_and_never_back(tmp_path):
     async with two_nodes(tmp_path, (0, 100)) as (here, _):
         headers = authorised() | {FORWARDED.decode(): "1", "x-request-deadline-ms": "300"}
