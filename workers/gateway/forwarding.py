@@ -56,20 +56,20 @@ class Neighbours:
         url = next((url for node_id, url in self._urls().items() if tag_of(node_id) == tag), "")
         return self._pool(url) if url else None
 
-    def run(self, version: Version | None) -> bool:
+    def runs(self, version: Version | None) -> bool:
         """Whether an engine of it is on another node."""
-        if version is None or not version.node_ids:
-            return False
-        urls = self._urls()
-        return any(node_id in urls and tag_of(node_id) != self._tag for node_id in version.node_ids)
+        return version is not None and bool(self._others(version))
 
     def running(self, version: Version) -> list[EnginePool]:
         """Of the nodes that have engines of it, another one first each time."""
-        urls = self._urls()
-        others = [urls[each] for each in version.node_ids if each in urls and tag_of(each) != self._tag]
+        others = self._others(version)
         self._turns += 1
         first = self._turns % len(others) if others else 0
         return [self._pool(url) for url in others[first:] + others[:first]]
+
+    def _others(self, version: Version) -> list[str]:
+        urls = self._urls() if version.node_ids else {}
+        return [urls[each] for each in version.node_ids if each in urls and tag_of(each) != self._tag]
 
     def all(self) -> list[EnginePool]:
         """Of all other nodes."""

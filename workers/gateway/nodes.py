@@ -22,9 +22,9 @@ def choose_among_nodes(
         return directory.target_of(model, chosen) or directory.choose_version(model, sticky, is_here)
 
     def runs(version_id: str) -> bool:
-        return is_here(version_id) or neighbours.run(directory.versions.get(version_id))
+        return is_here(version_id) or neighbours.runs(directory.versions.get(version_id))
 
     version = directory.choose_version(model, sticky, runs)
-    if version is not None and not is_here(version.version_id) and neighbours.run(version):
-        raise ElsewhereError(version.version_id, neighbours.running(version))
+    if version is not None and not is_here(version.version_id) and (pools := neighbours.running(version)):
+        raise ElsewhereError(version.version_id, pools)
     return version
