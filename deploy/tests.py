@@ -42,7 +42,7 @@ def main() -> int:
 
 
 class Half:
-    """Some of the tests, run by one pytest; what failed while the other half ran beside it is tried once more alone (ADR 67)."""
+    """Some of the tests, run by one pytest. What failed while the other half ran is tried once more alone (ADR 67)."""
 
     def __init__(self, name: str, arguments: list[str], failures: str) -> None:
         self._cache = Path(failures, name)
