@@ -59,6 +59,7 @@ _LEFT_OUT = frozenset(
         "gateway.limits.refusals",
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
+        "gateway.loose_events",
         "gateway.networks",
         "gateway.options",
         "gateway.outcomes",
