@@ -227,6 +227,7 @@ class Intake:
             found,
             public_model=model,
             served_name=version.served_name,
+            prompt_bytes=0 if path.is_form else terms.prompt.counted_bytes(len(request.body)),
             output_limit=terms.output_limit,
             rank=terms.request.rank,
             alternatives=terms.alternatives,
