@@ -31,6 +31,7 @@ _LEFT_OUT = frozenset(
     for name in (
         "gateway.access_log",
         "gateway.admin",
+        "gateway.admin_port",
         "gateway.applying",
         "gateway.as_chat",
         "gateway.assembly",
