@@ -12,8 +12,9 @@ from msgspec import Raw, Struct
 
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.asking import Question
-from workers.gateway.attempt import Asker, Attempt
+from workers.gateway.attempt import Attempt
 from workers.gateway.bodies import Usage
+from workers.gateway.call import Asker
 from workers.gateway.engines import Engine
 from workers.gateway.event_stream import EVENT_END
 from workers.gateway.reading import open_filter
