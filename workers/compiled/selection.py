@@ -41,6 +41,7 @@ _LEFT_OUT = frozenset(
         "gateway.combining",
         "gateway.command",
         "gateway.configuration",
+        "gateway.continued_stream",
         "gateway.continuing",
         "gateway.continuing_named",
         "gateway.counting",
