@@ -15,7 +15,7 @@ _encode = msgspec.json.encode
 
 
 class ContinuedStream:
-    """What the second engine sends. `first` are the first event's fields, `text` and `usage` are of what went before."""
+    """What the second engine sends. `first` are the first event's fields; `text` and `usage` are what went before."""
 
     last_data = b""  # events have no numbers here
 
