@@ -10,17 +10,23 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
+from workers.gateway.event_fields import (
+    ERROR,
+    FINGERPRINT_KEY,
+    USAGE_KEY,
+    choice_index,
+    end_of_object,
+    fingerprint_of,
+    is_loose,
+)
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
+from workers.gateway.loose_events import LooseEvent, read_loose
 
 _END = EVENT_END
 _EVENT = b"data: {"
-_ERROR = b'data: {"error"'
-_DONE = b"data: [DONE]"
-_CHOICE_INDEX = re.compile(rb'"index":(\d+)')
-_USAGE_KEY = b',"usage":{'
+_DONE = (b"data: [DONE]", b"data:[DONE]")
 _FINISH = b'"finish_reason":"'
-_FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
@@ -28,7 +34,6 @@ _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
-_FIRST_CHOICE = b'"choices":[{"index":0,'
 
 
 class StreamFilter(EventStream):
@@ -59,6 +64,7 @@ class StreamFilter(EventStream):
         self._dialect = dialect
         self._hide_usage = hide_usage
         self._hide_counts = hide_counts
+        self._rename_to = rename
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
         self._choices_per_prompt = choices_per_prompt
         self._held: list[bytes] = []
@@ -165,8 +171,9 @@ class StreamFilter(EventStream):
         return self._pass_any(event)
 
     def _pass_any(self, event: bytes) -> bytes:
-        if not event.startswith(_EVENT):
-            return self._pass_other(event)
+        if not event.startswith(_EVENT) or is_loose(event):
+            loose = read_loose(event)
+            return self._pass_loose(loose) if loose is not None else self._pass_other(event)
         if _NO_CHOICES in event:
             return self._pass_usage_event(event)
         key = self._dialect.count_key
@@ -175,14 +182,14 @@ class StreamFilter(EventStream):
             start = at + len(key) - 1
             end = event.find(b"}", start) + 1
             if event.find(b"{", start + 1, end) >= 0 or not end:
-                end = _end_of_object(event, start)
-            self._counts[_choice_index(event)] = event[start:end]
+                end = end_of_object(event, start)
+            self._counts[choice_index(event)] = event[start:end]
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
     def _pass_output(self, event: bytes) -> bytes:
-        if event.startswith(_ERROR):
+        if event.startswith(ERROR):
             self.has_error = True
             if self.text is not None and _ENGINE_FAILURE.search(event):
                 self._held_error.append(event)
@@ -209,11 +216,33 @@ class StreamFilter(EventStream):
         elif not event.endswith(_WITHOUT_OUTPUT) and not _OPENING.search(event):
             self.text = None
 
+    def _pass_loose(self, event: LooseEvent) -> bytes:
+        """What is written in an unknown way is not gone on with elsewhere."""
+        self.text = None
+        self.has_error |= event.is_error
+        if event.has_choices:
+            self._count_loose(event)
+        elif usage := event.raw("usage"):
+            self._final_usage = usage
+            if self._hide_usage:
+                return self._release()
+        if self._rename_to is not None:
+            event.rename(*self._rename_to)
+        return self._release() + event.shown() + _END
+
+    def _count_loose(self, event: LooseEvent) -> None:
+        key = self._dialect.count_key.decode().split('"')[1]
+        if counts := event.raw(key):
+            self._counts[event.choice_index] = counts
+        if self._hide_counts and (self._dialect.counts_in_finish or not event.has_finish):
+            event.remove(key)
+        self.events_with_output += event.has_output
+
     def _pass_other(self, event: bytes) -> bytes:
         if self._held_error:
             self._held_error.append(event)
             return b""
-        self.has_ended = self.has_ended or event == _DONE
+        self.has_ended = self.has_ended or event in _DONE
         return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
@@ -225,11 +254,11 @@ class StreamFilter(EventStream):
         return event + _END
 
     def _pass_usage_event(self, event: bytes) -> bytes:
-        at = event.rfind(_USAGE_KEY)
+        at = event.rfind(USAGE_KEY)
         if at >= 0:
-            start = at + len(_USAGE_KEY) - 1
-            self._final_usage = event[start : _end_of_object(event, start)]
-        self.fingerprint = _fingerprint_of(event)
+            start = at + len(USAGE_KEY) - 1
+            self._final_usage = event[start : end_of_object(event, start)]
+        self.fingerprint = fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
 
     def _renamed(self, event: bytes) -> bytes:
@@ -243,37 +272,6 @@ class StreamFilter(EventStream):
         return released
 
     def _stamped(self, event: bytes) -> bytes:
-        if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
+        if not self.fingerprint or _FINISH not in event or FINGERPRINT_KEY in event:
             return event
-        return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
-
-
-def _choice_index(event: bytes) -> bytes:
-    if _FIRST_CHOICE in event:
-        return b"0"
-    found = _CHOICE_INDEX.search(event)
-    return found[1] if found else b"0"
-
-
-def _end_of_object(event: bytes, start: int) -> int:
-    """Index after the brace that closes the one at `start`; usage objects hold no strings with braces.
-
-    -1 stands for a brace just before `event`.
-    """
-    depth, position = (0, start) if start >= 0 else (1, 0)
-    while True:
-        close = event.find(b"}", position)
-        if close < 0:
-            return len(event)
-        depth += event.count(b"{", position, close) - 1
-        position = close + 1
-        if depth <= 0:
-            return position
-
-
-def _fingerprint_of(event: bytes) -> bytes:
-    at = event.rfind(_FINGERPRINT_KEY + b'"')
-    if at < 0:
-        return b""
-    start = at + len(_FINGERPRINT_KEY)
-    return event[start : event.index(b'"', start + 1) + 1]
+        return event[:-1] + FINGERPRINT_KEY + self.fingerprint + b"}"
