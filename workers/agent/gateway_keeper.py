@@ -28,6 +28,8 @@ _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 # It reports once a second, and begins with reading what its predecessor left.
 _MAY_BE_SILENT_S = 30.0
+# More between two turns is a pause of this agent, or of the machine: the gateway could not report, or not be heard.
+_LONGEST_GAP_S = 3.0
 _STABLE_AFTER_S = 60.0
 _STOP_GRACE_S = 10.0
 # What is the agent's own.
@@ -85,10 +87,14 @@ class GatewayKeeper:
         self._release = release
         self._attempts = _Attempts()
         self._child: subprocess.Popen[bytes] | None = None
+        self._turned_at: float | None = None
 
     def turn(self, now: float) -> None:
         """Starts it where it does not run, each time later; ends it where it runs and says nothing for long."""
         attempts = self._attempts
+        gap_s, self._turned_at = now - (self._turned_at or now), now
+        if gap_s > _LONGEST_GAP_S and attempts.heard_at is not None:
+            attempts.heard_at = min(now, attempts.heard_at + gap_s)
         if self._child is not None:
             self._child.poll()
         kept = self._read()

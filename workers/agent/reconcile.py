@@ -200,7 +200,7 @@ def _keep(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: floa
 
 
 def _rise(process: ProcessView, memory: ReplicaMemory, now: float) -> Step:
-    if now - process.started_at > process.start_timeout_s:
+    if now - process.started_at - memory.paused_s > process.start_timeout_s:
         problem = f"did not answer a real request within {process.start_timeout_s:.0f} s"
         return killed(process, memory, problem, "failed")
     probe = Action(kind=ActionKind.PROBE, spec=process.spec)
