@@ -56,13 +56,13 @@ class EngineCare:
         self._load_times = LoadTimes()
         self.reports: list[ReplicaReport] = []
 
-    def turn(self, *, is_cut_off: bool) -> None:
+    def turn(self, *, must_end: bool) -> None:
         processes = self._processes.observe()
         now = boot_clock()
         self._forget_pause(now)
         around = reconcile.Surroundings(
             free_bytes=self._accelerators.free_bytes(),
-            is_cut_off=is_cut_off,
+            must_end=must_end,
             weights=self._missing_weights(processes, now),
             gateway=_estimates_of(self._files.read_gateway_report(time.time())),
         )
