@@ -18,6 +18,7 @@ LENGTH_RATE = 0.05
 FIRST_LENGTH_RATE = 0.25
 # What an image or a sound stands for, as no byte of it is text.
 TOKENS_PER_ATTACHMENT = 1024
+_SEMICOLON = 59
 _BASE64 = b";base64,"
 _ATTACHMENT = re.compile(rb";base64,[A-Za-z0-9+/=]*")
 _TOKEN_IDS = re.compile(rb"[\[\s]*\[\s*[0-9]")
@@ -73,7 +74,7 @@ class Estimates:
         for part in text:
             size += len(part)
             # The search for one letter is many times faster, and most texts have none.
-            if part.find(b";") >= 0 and part.find(_BASE64) >= 0:
+            if _SEMICOLON in part and part.find(_BASE64) >= 0:
                 files += _ATTACHMENT.findall(part)
         if files:
             size -= sum(map(len, files))

@@ -10,6 +10,7 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
+from workers.gateway.event_fields import FINGERPRINT_KEY, choice_index, end_of_object, fingerprint_of
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
 
@@ -17,10 +18,8 @@ _END = EVENT_END
 _EVENT = b"data: {"
 _ERROR = b'data: {"error"'
 _DONE = b"data: [DONE]"
-_CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _USAGE_KEY = b',"usage":{'
 _FINISH = b'"finish_reason":"'
-_FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
@@ -28,7 +27,6 @@ _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
-_FIRST_CHOICE = b'"choices":[{"index":0,'
 
 
 class StreamFilter(EventStream):
@@ -42,6 +40,9 @@ class StreamFilter(EventStream):
     After `text_mark` stands an event's text. With `keeps_text`, and while there is nothing in the stream but text,
     `text` is all of it, as it stands between the quotes of a JSON string, and an engine's own failure is held back:
     another engine may go on.
+
+    `counted_input` and `counted_output` are what the engine has counted by now of the only choice there is; a
+    `counted_output` below 0 says nothing, and `usage` has to be asked.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class StreamFilter(EventStream):
         self._held: list[bytes] = []
         self._final_usage = b""
         self._counts: dict[bytes, bytes] = {}
+        self.counted_input = 0
+        self.counted_output = -1
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -72,7 +75,7 @@ class StreamFilter(EventStream):
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
         self._shape: EventShape | None = None
-        self._shape_shown = b""
+        self._shape_shown = self._shape_end = b""
         self._after_text = _OBJECT_END if text_mark.startswith(_DELTA) else _COMMA
         self._last_event = b""
         self._held_error: list[bytes] = []
@@ -95,6 +98,7 @@ class StreamFilter(EventStream):
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
+        self._write_down_count()
         counts = self._counts
         if not (counts or self._final_usage):
             return None
@@ -146,23 +150,45 @@ class StreamFilter(EventStream):
         """What goes out for the events of a run that begins at `at`."""
         self.events_with_output += len(run.texts)
         if self.text is not None:
-            self.text += b"".join(run.texts)
+            self.text += run.texts[0] if len(run.texts) == 1 else b"".join(run.texts)
         if shape.has_count:
-            self._counts[b"0"] = events[run.count_at : run.count_end]
+            self._note_count(shape, run, events)
         if self._rename is None and not (shape.has_count and self._hide_counts):
             return events[at : run.end]
         if shape.has_count and not self._hide_counts:
             return b"".join([self._renamed(event) + _END for event in events[at : run.end - len(_END)].split(_END)])
-        after = shape.after[: -len(self._dialect.count_key)] + b"}" if shape.has_count else shape.after
-        before, after = self._shape_shown, after + _END
+        before, after = self._shape_shown, self._shape_end
+        if len(run.texts) == 1:
+            return b"".join((before, run.texts[0], after))
         return before + (after + before).join(run.texts) + after
+
+    def _note_count(self, shape: EventShape, run: Run, events: bytes) -> None:
+        if shape.running_count is None:
+            self._counts[b"0"] = events[run.count_at : run.count_end]
+            return
+        self.counted_input, self.counted_output = shape.running_count.input_tokens, run.output_tokens
+        if len(self._counts) > 1:  # other choices count, too
+            self._write_down_count()
+
+    def _write_down_count(self) -> None:
+        """Beside what else is to be decoded."""
+        if self.counted_output >= 0:
+            numbers = (self.counted_input, self.counted_output)
+            self._counts[b"0"] = b'{"prompt_tokens":%d,"completion_tokens":%d}' % numbers
+            self.counted_output = -1
 
     def _pass(self, event: bytes) -> bytes:
         """From now on the stream's shape is that of this event, if it may be one."""
         shape = None if self._held else shape_of(event, self._text_mark, self._dialect.count_key)
         if shape is not None:
-            self._shape, self._shape_shown = shape, self._renamed(shape.before)
+            self._adopt(shape)
         return self._pass_any(event)
+
+    def _adopt(self, shape: EventShape) -> None:
+        after = shape.after
+        if shape.has_count and self._hide_counts:
+            after = after[: -len(self._dialect.count_key)] + b"}"
+        self._shape, self._shape_shown, self._shape_end = shape, self._renamed(shape.before), after + _END
 
     def _pass_any(self, event: bytes) -> bytes:
         if not event.startswith(_EVENT):
@@ -175,8 +201,9 @@ class StreamFilter(EventStream):
             start = at + len(key) - 1
             end = event.find(b"}", start) + 1
             if event.find(b"{", start + 1, end) >= 0 or not end:
-                end = _end_of_object(event, start)
-            self._counts[_choice_index(event)] = event[start:end]
+                end = end_of_object(event, start)
+            self._write_down_count()
+            self._counts[choice_index(event)] = event[start:end]
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
@@ -227,9 +254,10 @@ class StreamFilter(EventStream):
     def _pass_usage_event(self, event: bytes) -> bytes:
         at = event.rfind(_USAGE_KEY)
         if at >= 0:
+            self._write_down_count()
             start = at + len(_USAGE_KEY) - 1
-            self._final_usage = event[start : _end_of_object(event, start)]
-        self.fingerprint = _fingerprint_of(event)
+            self._final_usage = event[start : end_of_object(event, start)]
+        self.fingerprint = fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
 
     def _renamed(self, event: bytes) -> bytes:
@@ -243,37 +271,6 @@ class StreamFilter(EventStream):
         return released
 
     def _stamped(self, event: bytes) -> bytes:
-        if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
+        if not self.fingerprint or _FINISH not in event or FINGERPRINT_KEY in event:
             return event
-        return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
-
-
-def _choice_index(event: bytes) -> bytes:
-    if _FIRST_CHOICE in event:
-        return b"0"
-    found = _CHOICE_INDEX.search(event)
-    return found[1] if found else b"0"
-
-
-def _end_of_object(event: bytes, start: int) -> int:
-    """Index after the brace that closes the one at `start`; usage objects hold no strings with braces.
-
-    -1 stands for a brace just before `event`.
-    """
-    depth, position = (0, start) if start >= 0 else (1, 0)
-    while True:
-        close = event.find(b"}", position)
-        if close < 0:
-            return len(event)
-        depth += event.count(b"{", position, close) - 1
-        position = close + 1
-        if depth <= 0:
-            return position
-
-
-def _fingerprint_of(event: bytes) -> bytes:
-    at = event.rfind(_FINGERPRINT_KEY + b'"')
-    if at < 0:
-        return b""
-    start = at + len(_FINGERPRINT_KEY)
-    return event[start : event.index(b'"', start + 1) + 1]
+        return event[:-1] + FINGERPRINT_KEY + self.fingerprint + b"}"
