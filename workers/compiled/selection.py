@@ -31,6 +31,7 @@ _LEFT_OUT = frozenset(
     for name in (
         "gateway.access_log",
         "gateway.admin",
+        "gateway.admin_port",
         "gateway.applying",
         "gateway.as_chat",
         "gateway.assembly",
@@ -40,6 +41,7 @@ _LEFT_OUT = frozenset(
         "gateway.combining",
         "gateway.command",
         "gateway.configuration",
+        "gateway.continued_stream",
         "gateway.continuing",
         "gateway.continuing_named",
         "gateway.counting",
@@ -58,6 +60,7 @@ _LEFT_OUT = frozenset(
         "gateway.limits.refusals",
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
+        "gateway.loose_events",
         "gateway.networks",
         "gateway.options",
         "gateway.outcomes",

@@ -1,10 +1,21 @@
-"""What is found in one event of a stream without reading all of its JSON."""
+"""Where things stand in the events that vLLM and llama.cpp write: found by their bytes, without decoding."""
 
 import re
 
+ERROR = b'data: {"error"'
+USAGE_KEY = b',"usage":{'
 FINGERPRINT_KEY = b',"system_fingerprint":'
+_CHOICES = b'"choices":['
+_USAGE, _NO_USAGE = b'"usage"', b',"usage":null'
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _FIRST_CHOICE = b'"choices":[{"index":0,'
+
+
+def is_loose(event: bytes) -> bool:
+    """Whether what is searched for in an event cannot be found in this one, though it may be there."""
+    if _CHOICES not in event:
+        return not event.startswith(ERROR)
+    return _USAGE in event and USAGE_KEY not in event and _NO_USAGE not in event
 
 
 def choice_index(event: bytes) -> bytes:

@@ -1,6 +1,5 @@
 """A request for what another node keeps or runs: asked for there, once, and answered as it is there."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -9,6 +8,7 @@ from workers.gateway.answering import ClientAnswer
 from workers.gateway.apis.interface import API
 from workers.gateway.apis.openai import OpenAI
 from workers.gateway.batches.places import node_tag, tag_of
+from workers.gateway.call import Call
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
 from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
@@ -16,7 +16,7 @@ from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.turns import Turn
-from workers.gateway.upstream import EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.upstream import EnginePool, UpstreamError
 
 logger = logging.getLogger(__name__)
 
@@ -107,54 +107,50 @@ class Forwarding:
         self._message = message
         self._lost = lost
         self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
-        self._upstream: UpstreamConnection | None = None
-        self._pool: EnginePool | None = None
-        self._again: asyncio.Task[None] | None = None
+        self._pools: list[EnginePool] = []
+        self._call: Call | None = None
         self._head: AnswerHead | None = None
-        self._is_over = False
 
-    async def run(self, pools: Sequence[EnginePool], *, is_fresh: bool = False) -> None:
-        """The first of them that can be reached; `is_fresh`: not by a connection that was kept."""
-        for pool in pools:
-            try:
-                connection = (None if is_fresh else pool.take_idle()) or await pool.connect()
-            except UpstreamError as error:
-                logger.warning("another node's gateway cannot be reached: %s", error)
-                continue
-            if self._is_over:
-                pool.put_back(connection)
-                return
-            self._upstream, self._pool = connection, pool
-            connection.ask(self._message(pool.authority), self)
+    def begin(self, pools: Sequence[EnginePool]) -> None:
+        """At the first of them that can be reached."""
+        self._client.owner = self
+        self._pools = list(pools)
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        if self._pools:
+            pool = self._pools.pop(0)
+            self._call = Call(pool, self._message(pool.authority), self)
+            self._call.begin()
             return
-        if not self._is_over:
-            self._is_over = True
-            if self._lost is not None:
-                self._lost(unreachable())
-            self._answer.send_error(unreachable())
+        if self._lost is not None:
+            self._lost(unreachable())
+        self._answer.send_error(unreachable())
+
+    @property
+    def is_client_stalled(self) -> bool:
+        return self._client.write_paused_at is not None
 
     # -- from the client's connection
 
     def client_left(self) -> None:
-        self._is_over = True
-        if self._upstream is not None:
-            self._upstream.abandon()
+        if self._call is not None:
+            self._call.abandon()
 
     def client_paused(self) -> None:
-        if self._upstream is not None:
-            self._upstream.transport.pause_reading()
+        if self._call is not None:
+            self._call.pause()
 
     def client_resumed(self) -> None:
-        if self._upstream is not None:
-            self._upstream.transport.resume_reading()
+        if self._call is not None:
+            self._call.resume()
 
     # -- from the other gateway's
 
     def answer_began(self, head: AnswerHead) -> None:
         self._head = head
-        if self._request.method == b"HEAD" and self._upstream is not None:
-            self._is_over = True
-            self._upstream.abandon()
+        if self._request.method == b"HEAD" and self._call is not None:
+            self._call.abandon()
             self._client.respond_with(head.status, head.lines_downstream, b"")
 
     def answer_received(self, pieces: list[bytes]) -> None:
@@ -162,8 +158,9 @@ class Forwarding:
             self._answer.send_part(self._head, b"".join(pieces))
 
     def answer_ended(self, pieces: list[bytes]) -> None:
-        self._upstream = None
-        self._is_over = True
+        call, self._call = self._call, None
+        if call is not None:
+            call.ended()
         if self._head is None:
             return
         if self._answer.head is None:
@@ -173,16 +170,14 @@ class Forwarding:
 
     def answer_failed(self, error: UpstreamError) -> None:
         """An answer that has begun is cut off: its framing tells the client that something is missing."""
-        if self._is_over:
+        call = self._call
+        if call is None or (self._head is None and not call.failed()):
             return
-        upstream, self._upstream = self._upstream, None
-        if self._head is None and self._pool is not None and upstream is not None and upstream.was_used:
-            # It had only closed a kept connection while that was idle.
-            self._again = asyncio.create_task(self.run([self._pool], is_fresh=True))
-            return
-        self._is_over = True
         logger.warning("another node's gateway did not answer: %s", error)
-        if self._answer.head is None:
+        self._call = None
+        if not call.was_asked:
+            self._ask_next()
+        elif self._answer.head is None:
             self._answer.send_error(unreachable())
         else:
             self._client.transport.abort()
@@ -216,11 +211,9 @@ def _message(request: HttpRequest, authority: bytes, address: str, headers: Head
     )
 
 
-def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> "asyncio.Task[None]":
+def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> None:
     address = peer_of(client.transport)
-    forwarding = Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, []))
-    client.owner = forwarding
-    return asyncio.create_task(forwarding.run([pool]))
+    Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, [])).begin([pool])
 
 
 def begin_elsewhere(
@@ -232,16 +225,14 @@ def begin_elsewhere(
     api: API,
     request_id: str,
     lost: Callable[[GatewayError], None],
-) -> "asyncio.Task[None]":
+) -> None:
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
     address = peer_of(client.transport)
 
     def message(authority: bytes) -> bytes:
         return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
 
-    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost)
-    client.owner = forwarding
-    return asyncio.create_task(forwarding.run(elsewhere.pools))
+    Forwarding(client, request, headers, message, api=api, lost=lost).begin(elsewhere.pools)
 
 
 def unreachable() -> GatewayError:

@@ -12,6 +12,42 @@ _ZERO, _NINE = 48, 57
 _MAX_DIGITS = 9
 
 
+class Counts:
+    """What an engine has counted by now of each choice, as it wrote it.
+
+    `input_tokens` and `output_tokens` are of the only choice there is, where a RunningCount read them; an
+    `output_tokens` below 0 says nothing, and `by_choice` is to be asked.
+    """
+
+    __slots__ = ("_written", "input_tokens", "output_tokens")
+
+    def __init__(self) -> None:
+        self._written: dict[bytes, bytes] = {}
+        self.input_tokens = 0
+        self.output_tokens = -1
+
+    def note(self, choice: bytes, count: bytes) -> None:
+        self.write_down()
+        self._written[choice] = count
+
+    def note_running(self, input_tokens: int, output_tokens: int) -> None:
+        """Of the first choice."""
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens
+        if len(self._written) > 1:  # others count, too
+            self.write_down()
+
+    def by_choice(self) -> dict[bytes, bytes]:
+        self.write_down()
+        return self._written
+
+    def write_down(self) -> None:
+        """As an engine would write it, to be decoded with what else it wrote."""
+        if self.output_tokens >= 0:
+            numbers = (self.input_tokens, self.output_tokens)
+            self._written[b"0"] = b'{"prompt_tokens":%d,"completion_tokens":%d}' % numbers
+            self.output_tokens = -1
+
+
 class RunningCount:
     """Of one choice, whose prompt stays the same. `output_tokens` is of the count that was read last."""
 

@@ -10,15 +10,23 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
-from workers.gateway.event_fields import FINGERPRINT_KEY, choice_index, end_of_object, fingerprint_of
+from workers.gateway.event_fields import (
+    ERROR,
+    FINGERPRINT_KEY,
+    USAGE_KEY,
+    choice_index,
+    end_of_object,
+    fingerprint_of,
+    is_loose,
+)
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
+from workers.gateway.loose_events import LooseEvent, read_loose
+from workers.gateway.running_counts import Counts
 
 _END = EVENT_END
 _EVENT = b"data: {"
-_ERROR = b'data: {"error"'
-_DONE = b"data: [DONE]"
-_USAGE_KEY = b',"usage":{'
+_DONE = (b"data: [DONE]", b"data:[DONE]")
 _FINISH = b'"finish_reason":"'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
@@ -40,9 +48,6 @@ class StreamFilter(EventStream):
     After `text_mark` stands an event's text. With `keeps_text`, and while there is nothing in the stream but text,
     `text` is all of it, as it stands between the quotes of a JSON string, and an engine's own failure is held back:
     another engine may go on.
-
-    `counted_input` and `counted_output` are what the engine has counted by now of the only choice there is; a
-    `counted_output` below 0 says nothing, and `usage` has to be asked.
     """
 
     def __init__(
@@ -60,13 +65,12 @@ class StreamFilter(EventStream):
         self._dialect = dialect
         self._hide_usage = hide_usage
         self._hide_counts = hide_counts
+        self._rename_to = rename
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
         self._choices_per_prompt = choices_per_prompt
         self._held: list[bytes] = []
         self._final_usage = b""
-        self._counts: dict[bytes, bytes] = {}
-        self.counted_input = 0
-        self.counted_output = -1
+        self.counts = Counts()
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -98,8 +102,7 @@ class StreamFilter(EventStream):
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        self._write_down_count()
-        counts = self._counts
+        counts = self.counts.by_choice()
         if not (counts or self._final_usage):
             return None
         if self._final_usage and (self._dialect.counts_every_choice or len(counts) <= 1):
@@ -163,19 +166,13 @@ class StreamFilter(EventStream):
         return before + (after + before).join(run.texts) + after
 
     def _note_count(self, shape: EventShape, run: Run, events: bytes) -> None:
-        if shape.running_count is None:
-            self._counts[b"0"] = events[run.count_at : run.count_end]
+        counted = shape.running_count
+        if counted is None:
+            self.counts.note(b"0", events[run.count_at : run.count_end])
             return
-        self.counted_input, self.counted_output = shape.running_count.input_tokens, run.output_tokens
-        if len(self._counts) > 1:  # other choices count, too
-            self._write_down_count()
-
-    def _write_down_count(self) -> None:
-        """Beside what else is to be decoded."""
-        if self.counted_output >= 0:
-            numbers = (self.counted_input, self.counted_output)
-            self._counts[b"0"] = b'{"prompt_tokens":%d,"completion_tokens":%d}' % numbers
-            self.counted_output = -1
+        self.counts.note_running(counted.input_tokens, run.output_tokens)
+        if self._final_usage:
+            self.counts.write_down()  # it has had its final word
 
     def _pass(self, event: bytes) -> bytes:
         """From now on the stream's shape is that of this event, if it may be one."""
@@ -191,8 +188,9 @@ class StreamFilter(EventStream):
         self._shape, self._shape_shown, self._shape_end = shape, self._renamed(shape.before), after + _END
 
     def _pass_any(self, event: bytes) -> bytes:
-        if not event.startswith(_EVENT):
-            return self._pass_other(event)
+        if not event.startswith(_EVENT) or is_loose(event):
+            loose = read_loose(event)
+            return self._pass_loose(loose) if loose is not None else self._pass_other(event)
         if _NO_CHOICES in event:
             return self._pass_usage_event(event)
         key = self._dialect.count_key
@@ -202,14 +200,13 @@ class StreamFilter(EventStream):
             end = event.find(b"}", start) + 1
             if event.find(b"{", start + 1, end) >= 0 or not end:
                 end = end_of_object(event, start)
-            self._write_down_count()
-            self._counts[choice_index(event)] = event[start:end]
+            self.counts.note(choice_index(event), event[start:end])
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
     def _pass_output(self, event: bytes) -> bytes:
-        if event.startswith(_ERROR):
+        if event.startswith(ERROR):
             self.has_error = True
             if self.text is not None and _ENGINE_FAILURE.search(event):
                 self._held_error.append(event)
@@ -236,11 +233,33 @@ class StreamFilter(EventStream):
         elif not event.endswith(_WITHOUT_OUTPUT) and not _OPENING.search(event):
             self.text = None
 
+    def _pass_loose(self, event: LooseEvent) -> bytes:
+        """What is written in an unknown way is not gone on with elsewhere."""
+        self.text = None
+        self.has_error |= event.is_error
+        if event.has_choices:
+            self._count_loose(event)
+        elif usage := event.raw("usage"):
+            self._take_final(usage)
+            if self._hide_usage:
+                return self._release()
+        if self._rename_to is not None:
+            event.rename(*self._rename_to)
+        return self._release() + event.shown() + _END
+
+    def _count_loose(self, event: LooseEvent) -> None:
+        key = self._dialect.count_key.decode().split('"')[1]
+        if counts := event.raw(key):
+            self.counts.note(event.choice_index, counts)
+        if self._hide_counts and (self._dialect.counts_in_finish or not event.has_finish):
+            event.remove(key)
+        self.events_with_output += event.has_output
+
     def _pass_other(self, event: bytes) -> bytes:
         if self._held_error:
             self._held_error.append(event)
             return b""
-        self.has_ended = self.has_ended or event == _DONE
+        self.has_ended = self.has_ended or event in _DONE
         return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
@@ -252,13 +271,16 @@ class StreamFilter(EventStream):
         return event + _END
 
     def _pass_usage_event(self, event: bytes) -> bytes:
-        at = event.rfind(_USAGE_KEY)
+        at = event.rfind(USAGE_KEY)
         if at >= 0:
-            self._write_down_count()
-            start = at + len(_USAGE_KEY) - 1
-            self._final_usage = event[start : end_of_object(event, start)]
+            start = at + len(USAGE_KEY) - 1
+            self._take_final(event[start : end_of_object(event, start)])
         self.fingerprint = fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
+
+    def _take_final(self, usage: bytes) -> None:
+        self.counts.write_down()
+        self._final_usage = usage
 
     def _renamed(self, event: bytes) -> bytes:
         return event.replace(self._rename[0], self._rename[1], 1) if self._rename else event

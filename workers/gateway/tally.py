@@ -69,8 +69,8 @@ class Tally:
         slot = self._slot
         if slot is None:
             return
-        if isinstance(stream, StreamFilter) and stream.counted_output >= 0:
-            slot.count(stream.counted_input, stream.counted_output)
+        if isinstance(stream, StreamFilter) and stream.counts.output_tokens >= 0:
+            slot.count(stream.counts.input_tokens, stream.counts.output_tokens)
             return
         usage = stream.usage
         if usage is None:

@@ -97,11 +97,14 @@ class ConventionalView(APIView):
         return response
 
     def shown_now(self) -> Response | None:
-        """What GET shows here now, if it is a thing and the asker may see it."""
-        if not hasattr(self, "get") or not self.may_look():
-            return None
-        shown = self._tagged(self.get(self.request, *self.args, **self.kwargs))
-        return None if hasattr(shown, "kind") or "results" in shown.data else shown
+        """What a write here would change, as GET shows it now, if it is a thing and the asker may see it."""
+        found = self.subject() if self.may_look() else None
+        shown = self._tagged(found)
+        return None if shown is None or hasattr(shown, "kind") or "results" in shown.data else shown
+
+    def subject(self) -> Any:
+        """What GET shows here; where there is none, a view may say what it acts upon (and take over its `reported`)."""
+        return self.get(self.request, *self.args, **self.kwargs) if hasattr(self, "get") else None
 
     def _tagged(self, response: Any) -> Any:
         is_content = isinstance(response, Response) and response.status_code == _OK and response.data is not None

@@ -67,6 +67,18 @@ def test_that_a_node_was_heard_of_since_is_no_reason_to_refuse_a_change(operator
     assert operator.patch(path, {"is_cordoned": True}, headers={"If-Match": seen}).status_code == 200
 
 
+def test_what_is_done_to_a_thing_at_an_address_of_its_own_looks_at_the_thing(operator):
+    path = f"/api/v1/deployments/{make_deployment(make_version()).pk}/"
+    seen = operator.get(path)["ETag"]
+    tried = operator.post(f"{path}rollout/pause/?dry_run=1")
+    assert [each["field"] for each in tried.json()["diff"]] == ["is_rollout_paused"]
+    assert operator.post(f"{path}rollout/pause/", headers={"If-Match": seen}).status_code == 200
+    assert operator.delete(f"{path}rollout/pause/", headers={"If-Match": seen}).status_code == 412
+    node = make_node()
+    seen = operator.get(f"/api/v1/nodes/{node.pk}/")["ETag"]
+    assert operator.post(f"/api/v1/nodes/{node.pk}/agent-token/", headers={"If-Match": seen}).status_code == 201
+
+
 def test_an_installation_can_ask_that_every_change_names_what_it_changes(operator, settings):
     settings.API_REQUIRES_IF_MATCH = True
     path = f"/api/v1/nodes/{make_node().pk}/"
