@@ -63,6 +63,7 @@ class ConventionalView(APIView):
 
     def paged(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
         version = get_newest_position()
+        _refuse_odd_watch(self.request.query_params)
         if not self.has_own_filters:
             rows = filtered(rows, serializer, self.request.query_params)
         pages = self.pagination_class()
@@ -116,6 +117,12 @@ class ConventionalView(APIView):
 def _tell_watcher(response: Any, rows: QuerySet[Any]) -> None:
     """Of which kind the list is, and whose rows it was made of: consumers/watch.py goes on from there."""
     response.kind, response.visible = rows.model._meta.db_table, visible_rows()  # noqa: SLF001 - Django's documented API
+
+
+def _refuse_odd_watch(query: Mapping[str, str]) -> None:
+    """What asks to watch never comes here (consumers/watch.py); what only nearly asks is not taken for a list."""
+    if query.get("watch", "0").lower() not in {"0", "false"}:
+        raise InvalidInputError("watch is 1 or 0", fields={"watch": "is 1 or 0"})
 
 
 def _refuse_nul(request: Request) -> None:

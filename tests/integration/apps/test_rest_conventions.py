@@ -79,6 +79,12 @@ def test_what_is_done_to_a_thing_at_an_address_of_its_own_looks_at_the_thing(ope
     assert operator.post(f"/api/v1/nodes/{node.pk}/agent-token/", headers={"If-Match": seen}).status_code == 201
 
 
+@pytest.mark.parametrize("query", ["cursor=garbage", "cursor=cD0yMDIw", "watch=maybe", "page_size=0"])
+def test_what_is_no_page_and_no_watch_is_refused_by_its_name(operator, query):
+    refused = operator.get(f"/api/v1/nodes/?{query}")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, [query.partition("=")[0]])
+
+
 def test_an_installation_can_ask_that_every_change_names_what_it_changes(operator, settings):
     settings.API_REQUIRES_IF_MATCH = True
     path = f"/api/v1/nodes/{make_node().pk}/"
