@@ -12,7 +12,7 @@ _ZERO, _NINE = 48, 57
 _MAX_DIGITS = 9
 
 
-class Counts:
+class CountsByChoice:
     """What an engine has counted by now of each choice, as it wrote it.
 
     `input_tokens` and `output_tokens` are of the only choice there is, where a RunningCount read them; an
@@ -33,7 +33,7 @@ class Counts:
     def note_running(self, input_tokens: int, output_tokens: int) -> None:
         """Of the first choice."""
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
-        if len(self._written) > 1:  # others count, too
+        if len(self._written) > (b"0" in self._written):  # others count, too
             self.write_down()
 
     def by_choice(self) -> dict[bytes, bytes]:

@@ -22,7 +22,7 @@ from workers.gateway.event_fields import (
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
 from workers.gateway.loose_events import LooseEvent, read_loose
-from workers.gateway.running_counts import Counts
+from workers.gateway.running_counts import CountsByChoice
 
 _END = EVENT_END
 _EVENT = b"data: {"
@@ -70,7 +70,7 @@ class StreamFilter(EventStream):
         self._choices_per_prompt = choices_per_prompt
         self._held: list[bytes] = []
         self._final_usage = b""
-        self.counts = Counts()
+        self.counts = CountsByChoice()
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -267,6 +267,7 @@ class StreamFilter(EventStream):
         # for the usage event, which tells.
         if self._hide_usage and (self._held or _FINISH in event):
             self._held.append(event)
+            self._shape = None  # nothing goes the quick way past what waits
             return b""
         return event + _END
 

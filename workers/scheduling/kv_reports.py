@@ -29,7 +29,7 @@ class KVReports:
     def take(self, report: EngineReport, prefilling: Iterable[Ticket]) -> None:
         taken_at, usage, sent_since = report.taken_at, report.kv_usage, 0.0
         self.taken_at, self._usage = taken_at, usage
-        if usage is not None and usage > IDLE_USAGE and not report.running and not report.waiting:
+        if usage is not None and usage > IDLE_USAGE and report.running == 0 and report.waiting == 0:
             self._counts_cached = True
         for ticket in prefilling:
             if ticket.sent_at >= taken_at:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.gateway.running_counts import Counts, running_count
+from workers.gateway.running_counts import CountsByChoice, running_count
 
 pytestmark = pytest.mark.unit
 
@@ -66,7 +66,7 @@ def test_what_is_no_such_count_is_no_pattern(pattern):
 
 
 def test_a_count_that_was_read_stands_beside_those_that_were_written():
-    counts = Counts()
+    counts = CountsByChoice()
     counts.note(b"0", b"old")
     counts.note_running(9, 2)
     assert (counts.input_tokens, counts.output_tokens) == (9, 2)
@@ -75,7 +75,7 @@ def test_a_count_that_was_read_stands_beside_those_that_were_written():
 
 
 def test_of_several_choices_no_count_stands_alone():
-    counts = Counts()
+    counts = CountsByChoice()
     counts.note(b"0", b"first")
     counts.note(b"1", b"other")
     counts.note_running(9, 2)
@@ -83,8 +83,16 @@ def test_of_several_choices_no_count_stands_alone():
     assert set(counts.by_choice()) == {b"0", b"1"}
 
 
+def test_a_count_beside_one_of_another_choice_does_not_stand_alone():
+    counts = CountsByChoice()
+    counts.note(b"1", b"other")
+    counts.note_running(9, 2)
+    assert counts.output_tokens < 0
+    assert set(counts.by_choice()) == {b"0", b"1"}
+
+
 def test_a_later_count_of_another_choice_keeps_the_one_that_was_read():
-    counts = Counts()
+    counts = CountsByChoice()
     counts.note_running(9, 2)
     counts.note(b"1", b"other")
     assert counts.by_choice() == {b"0": b'{"prompt_tokens":9,"completion_tokens":2}', b"1": b"other"}
