@@ -31,6 +31,8 @@ class EventShape:
         self.has_count = has_count
         self.running_count = running_count
         self._closing = after if has_count else after + EVENT_END
+        if running_count is not None:
+            self._closing += running_count.lead
 
     def find_run(self, events: bytes, at: int) -> "Run":
         """All events of this shape from `at` on, up to the first that has to be looked at by itself."""

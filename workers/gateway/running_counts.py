@@ -8,7 +8,7 @@ import re
 _FORM = re.compile(rb'("prompt_tokens":([1-9]\d{0,8}|0),"total_tokens":)\d{1,9},"completion_tokens":\d{1,9}\}\}')
 _OUTPUT = b',"completion_tokens":'
 _END = b"}}\n\n"  # of the count, of its event's object and of the event
-_ZERO, _NINE = 48, 57
+_ZERO, _MAX_DIGIT = 48, 9
 _MAX_DIGITS = 9
 
 
@@ -49,23 +49,23 @@ class CountsByChoice:
 
 
 class RunningCount:
-    """Of one choice, whose prompt stays the same. `output_tokens` is of the count that was read last."""
+    """Of one choice, whose prompt stays the same: `lead` is what each count begins with, up to the total.
 
-    __slots__ = ("_lead", "input_tokens", "output_tokens")
+    `output_tokens` is of the count that was read last.
+    """
+
+    __slots__ = ("input_tokens", "lead", "output_tokens")
 
     def __init__(self, lead: bytes, input_tokens: int) -> None:
-        self._lead = lead
+        self.lead = lead
         self.input_tokens = input_tokens
         self.output_tokens = 0
 
     def end_of_event(self, events: bytes, at: int) -> int:
-        """Behind the event whose count stands at `at`, and which ends with it; -1 for another one."""
-        total_at = at + len(self._lead)
-        if events[at:total_at] != self._lead:
-            return -1
-        total_end, _ = _read_number(events, total_at)
+        """Of one that ends with a count, behind whose lead is `at`; -1 where something else stands there."""
+        total_end, _ = _read_number(events, at)
         output_at = total_end + len(_OUTPUT)
-        if total_end == total_at or events[total_end:output_at] != _OUTPUT:
+        if total_end == at or events[total_end:output_at] != _OUTPUT:
             return -1
         output_end, output_tokens = _read_number(events, output_at)
         end = output_end + len(_END)
@@ -84,8 +84,11 @@ def running_count(count: bytes) -> RunningCount | None:
 def _read_number(events: bytes, at: int) -> tuple[int, int]:
     """Where it ends, which is `at` if none stands there, and what it is."""
     number, start, last = 0, at, min(len(events), at + _MAX_DIGITS)
-    while at < last and _ZERO <= events[at] <= _NINE:
-        number = 10 * number + events[at] - _ZERO
+    while at < last:
+        digit = events[at] - _ZERO
+        if digit < 0 or digit > _MAX_DIGIT:
+            break
+        number = 10 * number + digit
         at += 1
     is_sound = at == start + 1 or (at > start and events[start] != _ZERO)
     return (at, number) if is_sound else (start, 0)
