@@ -12,6 +12,7 @@ from workers.gateway.batches.places import node_tag, tag_of
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
 from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
@@ -32,10 +33,11 @@ _API = OpenAI()
 class ElsewhereError(Exception):
     """No engine of the version is here; `pools` are of the gateways whose nodes have some."""
 
-    def __init__(self, version_id: str, pools: "list[EnginePool]") -> None:
+    def __init__(self, version_id: str, pools: "list[EnginePool]", silences: Silences) -> None:
         super().__init__(version_id)
         self.version_id = version_id
         self.pools = pools
+        self.silences = silences
 
 
 class Neighbours:
@@ -47,6 +49,7 @@ class Neighbours:
         self._urls = urls
         self._pools: dict[str, EnginePool] = {}
         self._turns = 0
+        self.silences = Silences()
 
     def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
         """None of what is, or would be, here."""
@@ -65,7 +68,7 @@ class Neighbours:
         others = self._others(version)
         self._turns += 1
         first = self._turns % len(others) if others else 0
-        return [self._pool(url) for url in others[first:] + others[:first]]
+        return self.silences.last([self._pool(url) for url in others[first:] + others[:first]])
 
     def _others(self, version: Version) -> list[str]:
         urls = self._urls() if version.node_ids else {}
@@ -89,7 +92,8 @@ class Neighbours:
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
-    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked.
+    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked. One that falls
+    silent (neighbour_watch.py) before a byte of its answer has come makes way for the next.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Forwarding:
         *,
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
+        silences: Silences | None = None,
     ) -> None:
         self._client = client
         self._request = request
@@ -112,10 +117,13 @@ class Forwarding:
         self._again: asyncio.Task[None] | None = None
         self._head: AnswerHead | None = None
         self._is_over = False
+        self._silences = silences or Silences()
+        self._heard = Heard()
+        self._watch: asyncio.Task[None] | None = None
 
     async def run(self, pools: Sequence[EnginePool], *, is_fresh: bool = False) -> None:
         """The first of them that can be reached; `is_fresh`: not by a connection that was kept."""
-        for pool in pools:
+        for number, pool in enumerate(pools):
             try:
                 connection = (None if is_fresh else pool.take_idle()) or await pool.connect()
             except UpstreamError as error:
@@ -126,6 +134,7 @@ class Forwarding:
                 return
             self._upstream, self._pool = connection, pool
             connection.ask(self._message(pool.authority), self)
+            self._watch = asyncio.create_task(self._leave_when_silent(pool, pools[number + 1 :]))
             return
         if not self._is_over:
             self._is_over = True
@@ -133,10 +142,36 @@ class Forwarding:
                 self._lost(unreachable())
             self._answer.send_error(unreachable())
 
+    async def _leave_when_silent(self, pool: EnginePool, others: Sequence[EnginePool]) -> None:
+        await until_lost(pool, self._heard)
+        self._silences.note(pool)
+        upstream, self._upstream = self._upstream, None
+        if upstream is None or self._is_over:
+            return
+        upstream.abandon()
+        logger.warning("another node's gateway has fallen silent: %s", pool.authority.decode())
+        if self._head is None:
+            await self.run(others)
+        else:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        """An answer that has begun is cut off: its framing tells the client that something is missing."""
+        self._is_over = True
+        if self._answer.head is None:
+            self._answer.send_error(unreachable())
+        else:
+            self._client.transport.abort()
+
+    def _watch_no_more(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+
     # -- from the client's connection
 
     def client_left(self) -> None:
         self._is_over = True
+        self._watch_no_more()
         if self._upstream is not None:
             self._upstream.abandon()
 
@@ -152,18 +187,22 @@ class Forwarding:
 
     def answer_began(self, head: AnswerHead) -> None:
         self._head = head
+        self._heard.count += 1
         if self._request.method == b"HEAD" and self._upstream is not None:
             self._is_over = True
+            self._watch_no_more()
             self._upstream.abandon()
             self._client.respond_with(head.status, head.lines_downstream, b"")
 
     def answer_received(self, pieces: list[bytes]) -> None:
+        self._heard.count += 1
         if self._head is not None:
             self._answer.send_part(self._head, b"".join(pieces))
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         self._upstream = None
         self._is_over = True
+        self._watch_no_more()
         if self._head is None:
             return
         if self._answer.head is None:
@@ -172,20 +211,16 @@ class Forwarding:
             self._answer.end(self._head, b"".join(pieces))
 
     def answer_failed(self, error: UpstreamError) -> None:
-        """An answer that has begun is cut off: its framing tells the client that something is missing."""
         if self._is_over:
             return
+        self._watch_no_more()
         upstream, self._upstream = self._upstream, None
         if self._head is None and self._pool is not None and upstream is not None and upstream.was_used:
             # It had only closed a kept connection while that was idle.
             self._again = asyncio.create_task(self.run([self._pool], is_fresh=True))
             return
-        self._is_over = True
         logger.warning("another node's gateway did not answer: %s", error)
-        if self._answer.head is None:
-            self._answer.send_error(unreachable())
-        else:
-            self._client.transport.abort()
+        self._break_off()
 
 
 def message_for_engine(request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str) -> bytes:
@@ -239,7 +274,7 @@ def begin_elsewhere(
     def message(authority: bytes) -> bytes:
         return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
 
-    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost)
+    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
     client.owner = forwarding
     return asyncio.create_task(forwarding.run(elsewhere.pools))
 
