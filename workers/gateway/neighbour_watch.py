@@ -13,6 +13,8 @@ from workers.gateway.upstream import EnginePool, UpstreamError
 LOOK_AFTER_S = 2.0
 _ANSWER_WITHIN_S = 2.0
 _MOST_SILENCES = 2
+# An answer that has begun can be had from nobody else: about a minute, in which a line may be mended.
+_MOST_ONCE_BEGUN = 15
 # So long others are asked first.
 _REMEMBERED_S = 10.0
 
@@ -50,7 +52,7 @@ async def is_there(pool: EnginePool) -> bool:
 async def until_lost(pool: EnginePool, heard: "Heard") -> None:
     """Returns once it has been silent for long; is cancelled when that is of no interest any more."""
     silences, seen = 0, heard.count
-    while silences < _MOST_SILENCES:
+    while silences < (_MOST_ONCE_BEGUN if heard.count else _MOST_SILENCES):
         await asyncio.sleep(LOOK_AFTER_S)
         if heard.count != seen:
             silences, seen = 0, heard.count
