@@ -10,14 +10,14 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import uvloop
 
 from workers.contracts.ids import uuid7
 from workers.gateway.access_log import AccessLog
-from workers.gateway.admin import Pages, start_admin
+from workers.gateway.admin import Pages
+from workers.gateway.admin_port import AdminPort, start_admin
 from workers.gateway.handover import Listening, bind, offer, take_over
 from workers.gateway.options import config_of, endpoints_file_of, handover_path_of, parse, snapshot_file_of
 from workers.gateway.service import GatewayService
@@ -139,11 +139,11 @@ def _pages(service: GatewayService) -> Pages:
     )
 
 
-async def _offer(path: Path, listening: Listening, admin: ThreadingHTTPServer, succeeded: asyncio.Event) -> None:
+async def _offer(path: Path, listening: Listening, admin: AdminPort, succeeded: asyncio.Event) -> None:
     await offer(path, listening)
     succeeded.set()
     await asyncio.to_thread(admin.shutdown)
-    admin.server_close()
+    admin.close()
 
 
 def _write_line(line: str) -> None:

@@ -219,8 +219,8 @@ class Driver:
         version_id = terms.version_id
         self.estimates.learn_length(flight.trail.tenant_id, version_id, used.output_tokens // terms.choices)
         is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
-        if is_due and terms.text_bytes and used.input_tokens:
-            self.estimates.learn_prompt(version_id, terms.text_bytes, used.input_tokens)
+        if used.input_tokens and (is_due or terms.prompt.attached.count):
+            self.estimates.learn_input(version_id, terms.prompt, used.input_tokens)
 
     def _spend(self, flight: Flight, used: Used) -> None:
         """Ends the siblings of a workflow that has used up its budget."""

@@ -110,7 +110,7 @@ class BatchAPI:
         kept_as = name or (input_file_of(request.body) if parts == ["batches"] and method == "POST" else "")
         keeper = self._neighbours.keeper_of(request, kept_as)
         if keeper is not None:
-            self._follow(forwarding.begin(client, request, headers, keeper))
+            forwarding.begin(client, request, headers, keeper)
             return
         sending = FileSending(client, request)
         client.owner = sending

@@ -12,7 +12,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from msgspec import Struct, structs
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.admin import start_admin
+from workers.gateway.admin_port import AdminPort, start_admin
 from workers.gateway.errors import owner_unavailable
 from workers.gateway.files import EndpointsFile, SnapshotFile
 from workers.gateway.handover import Listening, offer
@@ -110,13 +109,13 @@ class Parent:
             await asyncio.to_thread(admin.shutdown)
         self._each_second()
 
-    async def _offer_when_up(self, admin: ThreadingHTTPServer, succeeded: asyncio.Event) -> None:
+    async def _offer_when_up(self, admin: AdminPort, succeeded: asyncio.Event) -> None:
         await self._all_up.wait()
         self._listening.say_ready()
         await offer(self._plan.handover_path, self._listening)
         succeeded.set()
         await asyncio.to_thread(admin.shutdown)
-        admin.server_close()
+        admin.close()
 
     async def _leave(self, stop: asyncio.Event, keeping: list[asyncio.Task[None]]) -> None:
         """Nobody may wait at a socket from which no process accepts."""
