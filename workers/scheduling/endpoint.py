@@ -163,6 +163,9 @@ class EndpointModel:
     def is_usable(self, now: float) -> bool:
         return not self.is_draining and max(self.breaker.opens_at(), self.ready_at) <= now
 
+    def slots(self) -> int:
+        return max(1, min(self.max_running, self.max_sequences))
+
     def has_slot(self) -> bool:
         running = len(self.running)
         return running < self.max_running and running < self.max_sequences

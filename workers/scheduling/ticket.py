@@ -29,7 +29,8 @@ class Ticket:
     """Times are on the driver's clock. `version_id` is where it waits or runs: its own, or one of its alternatives.
 
     `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
-    endpoint that suits it best; `density` is its weight over its cost.
+    endpoint that suits it best; `density` is its weight over its cost. Of what an endpoint can hold, `kv_s` are seconds
+    of all its KV cache, `room_s` those of the scarcer of that and its sequences, one of which it has for `stay_s`.
 
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
@@ -43,6 +44,8 @@ class Ticket:
     cost_s: float = 0.0
     prefill_s: float = 0.0
     kv_s: float = 0.0
+    stay_s: float = 0.0
+    room_s: float = 0.0
     density: float = _NEVER
     first_token_by: float = _NEVER
     start_by: float = _NEVER

@@ -45,7 +45,7 @@ class Plan:
         """Counts a newcomer in what is asked for."""
         self.prices.arrived(
             ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
-            kv_s=ticket.kv_s, now=now,
+            kv_s=ticket.room_s, now=now,
         )  # fmt: skip
         self._update_price(now)
 
