@@ -52,6 +52,14 @@ def test_a_flooding_tenant_does_not_cost_a_quiet_one_its_slo():
     assert any(job.is_refused for job in flood)
 
 
+def test_a_flood_of_what_is_worth_more_does_not_push_out_who_asks_for_less_than_a_share():
+    """By value alone each of the flood's short prompts goes before any of the quiet tenant's long ones."""
+    quiet = steady(60, 0.5, tenant="quiet", prompt_tokens=4000)
+    flood = steady(8000, 0.00375, tenant="flood", prompt_tokens=600)
+    play([*quiet, *flood])
+    assert share_in_slo(quiet) >= 0.95
+
+
 def test_a_burst_of_equals_after_a_pause_is_served_about_as_well_as_by_a_router():
     """Nothing is to be gained by order here, and the costs are known to within 15 % only."""
 
