@@ -14,6 +14,7 @@ _ATTACHED = re.compile(
     re.DOTALL,
 )  # fmt: skip
 _MARKS = (b'_url"', b'_audio"', b'_data"', b'_embeds"')
+_UNDERSCORE = 95
 _SOURCE = b'"source"'
 # Of Anthropic's; any other object of the name is the client's own.
 _SOURCE_KIND = re.compile(rb'"type"\s*:\s*"(?:base64|url)"')
@@ -41,8 +42,8 @@ def find_attached(parts: Sequence[bytes]) -> Attached:
 
 
 def _may_hold_any(part: bytes) -> bool:
-    # `find` where `in` would do: that raises and catches an error inside, each time.
-    if part.find(b"_") >= 0 and any(part.find(mark) >= 0 for mark in _MARKS):
+    # `find` where `in` would do: for bytes that raises and catches an error inside; for one byte's number it does not.
+    if _UNDERSCORE in part and any(part.find(mark) >= 0 for mark in _MARKS):
         return True
     return part.find(_SOURCE) >= 0
 

@@ -22,6 +22,7 @@ from workers.gateway.event_fields import (
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
 from workers.gateway.loose_events import LooseEvent, read_loose
+from workers.gateway.running_counts import CountsByChoice
 
 _END = EVENT_END
 _EVENT = b"data: {"
@@ -69,7 +70,7 @@ class StreamFilter(EventStream):
         self._choices_per_prompt = choices_per_prompt
         self._held: list[bytes] = []
         self._final_usage = b""
-        self._counts: dict[bytes, bytes] = {}
+        self.counts = CountsByChoice()
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -78,7 +79,7 @@ class StreamFilter(EventStream):
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
         self._shape: EventShape | None = None
-        self._shape_shown = b""
+        self._shape_shown = self._shape_end = b""
         self._after_text = _OBJECT_END if text_mark.startswith(_DELTA) else _COMMA
         self._last_event = b""
         self._held_error: list[bytes] = []
@@ -101,7 +102,7 @@ class StreamFilter(EventStream):
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        counts = self._counts
+        counts = self.counts.by_choice()
         if not (counts or self._final_usage):
             return None
         if self._final_usage and (self._dialect.counts_every_choice or len(counts) <= 1):
@@ -152,23 +153,39 @@ class StreamFilter(EventStream):
         """What goes out for the events of a run that begins at `at`."""
         self.events_with_output += len(run.texts)
         if self.text is not None:
-            self.text += b"".join(run.texts)
+            self.text += run.texts[0] if len(run.texts) == 1 else b"".join(run.texts)
         if shape.has_count:
-            self._counts[b"0"] = events[run.count_at : run.count_end]
+            self._note_count(shape, run, events)
         if self._rename is None and not (shape.has_count and self._hide_counts):
             return events[at : run.end]
         if shape.has_count and not self._hide_counts:
             return b"".join([self._renamed(event) + _END for event in events[at : run.end - len(_END)].split(_END)])
-        after = shape.after[: -len(self._dialect.count_key)] + b"}" if shape.has_count else shape.after
-        before, after = self._shape_shown, after + _END
+        before, after = self._shape_shown, self._shape_end
+        if len(run.texts) == 1:
+            return b"".join((before, run.texts[0], after))
         return before + (after + before).join(run.texts) + after
+
+    def _note_count(self, shape: EventShape, run: Run, events: bytes) -> None:
+        counted = shape.running_count
+        if counted is None:
+            self.counts.note(b"0", events[run.count_at : run.count_end])
+            return
+        self.counts.note_running(counted.input_tokens, run.output_tokens)
+        if self._final_usage:
+            self.counts.write_down()  # it has had its final word
 
     def _pass(self, event: bytes) -> bytes:
         """From now on the stream's shape is that of this event, if it may be one."""
         shape = None if self._held else shape_of(event, self._text_mark, self._dialect.count_key)
         if shape is not None:
-            self._shape, self._shape_shown = shape, self._renamed(shape.before)
+            self._adopt(shape)
         return self._pass_any(event)
+
+    def _adopt(self, shape: EventShape) -> None:
+        after = shape.after
+        if shape.has_count and self._hide_counts:
+            after = after[: -len(self._dialect.count_key)] + b"}"
+        self._shape, self._shape_shown, self._shape_end = shape, self._renamed(shape.before), after + _END
 
     def _pass_any(self, event: bytes) -> bytes:
         if not event.startswith(_EVENT) or is_loose(event):
@@ -183,7 +200,7 @@ class StreamFilter(EventStream):
             end = event.find(b"}", start) + 1
             if event.find(b"{", start + 1, end) >= 0 or not end:
                 end = end_of_object(event, start)
-            self._counts[choice_index(event)] = event[start:end]
+            self.counts.note(choice_index(event), event[start:end])
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
@@ -223,7 +240,7 @@ class StreamFilter(EventStream):
         if event.has_choices:
             self._count_loose(event)
         elif usage := event.raw("usage"):
-            self._final_usage = usage
+            self._take_final(usage)
             if self._hide_usage:
                 return self._release()
         if self._rename_to is not None:
@@ -233,7 +250,7 @@ class StreamFilter(EventStream):
     def _count_loose(self, event: LooseEvent) -> None:
         key = self._dialect.count_key.decode().split('"')[1]
         if counts := event.raw(key):
-            self._counts[event.choice_index] = counts
+            self.counts.note(event.choice_index, counts)
         if self._hide_counts and (self._dialect.counts_in_finish or not event.has_finish):
             event.remove(key)
         self.events_with_output += event.has_output
@@ -250,6 +267,7 @@ class StreamFilter(EventStream):
         # for the usage event, which tells.
         if self._hide_usage and (self._held or _FINISH in event):
             self._held.append(event)
+            self._shape = None  # nothing goes the quick way past what waits
             return b""
         return event + _END
 
@@ -257,9 +275,13 @@ class StreamFilter(EventStream):
         at = event.rfind(USAGE_KEY)
         if at >= 0:
             start = at + len(USAGE_KEY) - 1
-            self._final_usage = event[start : end_of_object(event, start)]
+            self._take_final(event[start : end_of_object(event, start)])
         self.fingerprint = fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
+
+    def _take_final(self, usage: bytes) -> None:
+        self.counts.write_down()
+        self._final_usage = usage
 
     def _renamed(self, event: bytes) -> bytes:
         return event.replace(self._rename[0], self._rename[1], 1) if self._rename else event

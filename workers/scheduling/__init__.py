@@ -4,14 +4,14 @@ One `Scheduler` object serves every driver: the gateway, the simulator, replay. 
 values they return; docs/scheduling.md says how it decides and what it scores.
 
     interface.py    requests, reports, commands: read this first
-    scheduler.py    events in, commands out: accounts, bounds, refusals
+    scheduler.py    events in, commands out: accounts, bounds, refusals            state.py  what it tells of itself
     pool.py         one model version: plan, order and endpoints together              next_ticket.py  what goes next
     tuning.py       every constant
     appraisal.py    what a request takes, what it is worth, when it must start     latency/  lengths and step times
     planning/       what can still be done in time, and what is let go
     ordering/       shares of classes and tenants, urgency within them
-    fleet.py        which endpoint is open, which suits best
-    endpoint.py     the model of one                                               prefix/  what it has cached
+    fleet.py        which endpoint suits best                                      openings.py  which are open
+    endpoint.py     the model of one          kv_reports.py  its word on its cache      prefix/  what it has cached
     workflows.py    calls that depend on each other
     decision.py     why, for the console
     peers/          policies of other routers, as options and as the mark to beat

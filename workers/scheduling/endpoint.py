@@ -6,13 +6,14 @@ from workers.scheduling.endpoint_spec import DEFAULT_SPEC, EndpointSpec, Endpoin
 from workers.scheduling.failures.breaker import Breaker
 from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
+from workers.scheduling.kv_reports import KVReports
+from workers.scheduling.latency.paces import Paces
 from workers.scheduling.latency.speed import Pace, Speed
+from workers.scheduling.latency.step_times import StepTimes
 from workers.scheduling.prefix.pins import Pins
 from workers.scheduling.ticket import Ticket
 
 __all__ = ["DEFAULT_SPEC", "EndpointModel", "EndpointSpec"]
-
-REPORT_MAX_AGE_S = 2.0
 
 
 class EndpointModel:
@@ -25,9 +26,8 @@ class EndpointModel:
     __slots__ = (
         "_dense_full_ms",
         "_full_alone_s",
-        "_paces",
-        "_report",
-        "_sent_since_report",
+        "_said",
+        "_times",
         "_token_ms",
         "breaker",
         "context_tokens",
@@ -45,6 +45,7 @@ class EndpointModel:
         "number",
         "opens_at",
         "pace",
+        "paces",
         "paused_until",
         "pins",
         "prefill_s_per_token",
@@ -82,9 +83,8 @@ class EndpointModel:
         self.is_draining = False
         self.opens_at = 0.0
         self.version = 0
-        self._paces: dict[float, int] = {}
-        self._report: EngineReport | None = None
-        self._sent_since_report = 0.0
+        self.paces = Paces()
+        self._said = KVReports()
         self.pace = Pace()
         self._forget_speed(spec)
         self._set_spec(spec)
@@ -107,13 +107,13 @@ class EndpointModel:
 
     def _set_spec(self, spec: EndpointSpec) -> None:
         self.spec = spec
-        self.cost = spec.cost
-        self.max_batched_tokens = spec.max_batched_tokens
+        self.cost, self._times = spec.cost, StepTimes(spec.cost)
+        self.max_batched_tokens = max(1, spec.max_batched_tokens)
         self.max_sequences = spec.max_sequences
-        self.kv_capacity = float(spec.cost.kv_capacity_tokens)
-        self._dense_full_ms = spec.cost.dense_ms(spec.max_batched_tokens)
-        self._full_alone_s = spec.cost.step_s(spec.max_batched_tokens, 1, 0.0, 0.0)
-        self._token_ms = self._dense_full_ms / spec.max_batched_tokens
+        self.kv_capacity = float(max(1, spec.cost.kv_capacity_tokens))
+        self._dense_full_ms = spec.cost.dense_ms(self.max_batched_tokens)
+        self._full_alone_s = spec.cost.step_s(self.max_batched_tokens, 1, 0.0, 0.0)
+        self._token_ms = self._dense_full_ms / self.max_batched_tokens
         self.refresh()
 
     def set_warmth(self, warmth: Warmth, ready_in_s: float | None, now: float) -> None:
@@ -127,7 +127,7 @@ class EndpointModel:
 
     def decode_step_s(self) -> float:
         sequences = max(1, self.decoding)
-        return self.decode_speed.factor * self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
+        return self.decode_speed.factor * self._times.step_s(sequences, sequences, self.context_tokens, 0.0)
 
     def refresh(self) -> None:
         """After a change of what decodes: how long a full step takes, and a token of prefill in it."""
@@ -144,14 +144,14 @@ class EndpointModel:
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
-        return new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
+        return new * self.prefill_s_per_token + self.prefill_speed.factor * self._times.ms_per_attn_pair * pairs / 1000
 
     def prefill_share_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         """What a prompt adds to the steps it takes part in: what decodes beside it would have taken them anyway."""
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
         alone_s = new * self._full_alone_s / self.max_batched_tokens
-        return self.prefill_speed.factor * (alone_s + self.cost.ms_per_attn_pair * pairs / 1000)
+        return self.prefill_speed.factor * (alone_s + self._times.ms_per_attn_pair * pairs / 1000)
 
     def decode_share_s(self, prompt_tokens: int, output_tokens: float) -> float:
         """What an answer adds to the steps it takes part in."""
@@ -171,30 +171,22 @@ class EndpointModel:
 
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
-        report = self._report
-        if report is None or report.kv_usage is None or now - report.taken_at > REPORT_MAX_AGE_S:
-            return self.kv_tokens
-        return report.kv_usage * self.kv_capacity + self._sent_since_report
+        share = self._said.usage(now)
+        return self.kv_tokens if share is None else share * self.kv_capacity + self._said.sent_since
 
-    def tightest_pace_s(self) -> float:
-        tightest_s = inf
-        for pace_s in self._paces:  # nearly always one: `min` of a dict is a call of a builtin for each request
-            tightest_s = min(tightest_s, pace_s)
-        return tightest_s
+    def is_seen_to_keep(self, pace_s: float) -> bool:
+        """Of an engine that nothing is known of, its answers tell more than a stand-in for its steps."""
+        return not self.spec.is_speed_known and self.pace.step_s is not None and self.pace.step_s <= pace_s
 
     # events
 
     def reported(self, report: EngineReport) -> None:
-        if self._report is not None and report.taken_at < self._report.taken_at:
+        last_at = self._said.taken_at
+        if report.taken_at < last_at:
             return
-        if self._report is None or report.taken_at > self._report.taken_at:
+        if report.taken_at > last_at:
             self.watchdog.reported(report)
-        self._report = report
-        taken_at, sent_since = report.taken_at, 0.0
-        for ticket in self.prefilling.values():
-            if ticket.sent_at >= taken_at:
-                sent_since += ticket.kv_tokens
-        self._sent_since_report = sent_since
+        self._said.take(report, self.prefilling.values())
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -205,10 +197,8 @@ class EndpointModel:
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s
         self.kv_tokens += ticket.kv_tokens
         self.pins.add(ticket.request.prefix_blocks)
-        self._sent_since_report += ticket.kv_tokens
-        pace = ticket.request.tpot_slo_s
-        if pace is not None:
-            self._paces[pace] = self._paces.get(pace, 0) + 1
+        self._said.sent_since += ticket.kv_tokens
+        self.paces.add(ticket.request.tpot_slo_s)
 
     def first_token(self, ticket: Ticket, now: float) -> None:
         """What is still in prefill shifts by what the model was wrong."""
@@ -233,7 +223,7 @@ class EndpointModel:
             self.prefill_until = 0.0
         self.kv_tokens -= ticket.kv_tokens
         self.pins.remove(ticket.request.prefix_blocks)
-        self._forget_pace(ticket.request.tpot_slo_s)
+        self.paces.remove(ticket.request.tpot_slo_s)
         if not self.running:
             self.context_tokens = self.kv_tokens = 0.0
         self.refresh()
@@ -281,7 +271,7 @@ class EndpointModel:
             is_stalled=self.watchdog.is_stalled,
             silent_s=self.watchdog.silent_s(now) if self.running else None,
             kv_usage=self.kv_used(now) / self.kv_capacity,
-            report_age_s=None if self._report is None else now - self._report.taken_at,
+            report_age_s=self._said.age_s(now),
             prefill_tokens_per_s=1 / self.prefill_s_per_token if self.prefill_speed.is_learned else None,
             prefill_error=self.prefill_speed.deviation,
             prefill_observations=self.prefill_speed.observations,
@@ -306,11 +296,3 @@ class EndpointModel:
             expected_s = max(expected_s, speed.factor * cost.step_s(tokens, 1, 0.0, 0.0))
         if observed_s > 0:
             speed.learn(observed_s / expected_s)
-
-    def _forget_pace(self, pace: float | None) -> None:
-        if pace is None:
-            return
-        if self._paces[pace] == 1:
-            del self._paces[pace]
-        else:
-            self._paces[pace] -= 1

@@ -1,6 +1,5 @@
 """The endpoints of one version: which are open, and which suits a request best."""
 
-import heapq
 from itertools import islice
 from math import ceil, inf
 
@@ -8,7 +7,9 @@ from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
+from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.planning.backlog import Backlog
+from workers.scheduling.planning.price import BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.standstill import Standstill
 from workers.scheduling.ticket import Ticket
@@ -27,18 +28,14 @@ TIE_S = 1e-3
 
 
 class Fleet:
-    """Open endpoints take a request now; the others stand in a heap by when they open by themselves."""
-
-    def __init__(self, tuning: Tuning, appraiser: Appraiser) -> None:
+    def __init__(self, tuning: Tuning, appraiser: Appraiser, prices: BidPrices) -> None:
         self._tuning = tuning
         self._appraiser = appraiser
+        self.prices = prices
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
-        self.load = 0.0
-        self.bid_price = 0.0
-        self._open: dict[int, EndpointModel] = {}
-        self._unusable: dict[int, EndpointModel] = {}
-        self._opening: list[tuple[float, int, int]] = []
+        self._openings = Openings(tuning.gate_share)
+        self._open = self._openings.open
         self._running = 0
         self._backlog_at = -inf
         self._backlog: Backlog | None = None
@@ -54,8 +51,7 @@ class Fleet:
     def remove(self, endpoint: EndpointModel) -> None:
         del self.endpoints[endpoint.number]
         self._running -= len(endpoint.running)
-        self._open.pop(endpoint.number, None)
-        self._unusable.pop(endpoint.number, None)
+        self._openings.remove(endpoint)
         self.index.forget_endpoint(endpoint.number)
 
     def free_number(self) -> int:
@@ -88,57 +84,31 @@ class Fleet:
     def touch(self, endpoint: EndpointModel, now: float) -> None:
         """After anything that may open or close it."""
         self.changes += 1
-        self._place(endpoint, now)
+        self._openings.place(endpoint, now)
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
         """After a report: it changes nothing but the KV cache that is in use; time may have opened the endpoint."""
         if endpoint.opens_at <= now and endpoint.number not in self._open:
-            self._place(endpoint, now)
-
-    def _place(self, endpoint: EndpointModel, now: float) -> None:
-        opens_at = endpoint.opens_at = self._opens_at(endpoint)
-        endpoint.version += 1
-        if endpoint.is_usable(now):
-            self._unusable.pop(endpoint.number, None)
-        else:
-            self._unusable[endpoint.number] = endpoint
-        if opens_at <= now:
-            self._open[endpoint.number] = endpoint
-            return
-        self._open.pop(endpoint.number, None)
-        if opens_at < inf:
-            heapq.heappush(self._opening, (opens_at, endpoint.number, endpoint.version))
+            self._openings.place(endpoint, now)
 
     def eased(self, endpoint: EndpointModel, now: float) -> None:
         """After what can only open it: where nothing is left to prefill, one that was open is so still."""
         self.changes += 1
         if endpoint.prefilling or endpoint.number not in self._open:
-            self._place(endpoint, now)
+            self._openings.place(endpoint, now)
 
     def open_due(self, now: float) -> bool:
         """Opens what is due; whether any endpoint is open."""
-        while self._opening and self._opening[0][0] <= now:
-            _, number, version = heapq.heappop(self._opening)
-            endpoint = self.endpoints.get(number)
-            if endpoint is not None and endpoint.version == version:
-                self.touch(endpoint, now)
+        while (endpoint := self._openings.next_due(self.endpoints, now)) is not None:
+            self.touch(endpoint, now)
         return bool(self._open)
 
     def next_opening_at(self) -> float:
-        return self._opening[0][0] if self._opening else inf
+        return self._openings.next_at()
 
     def idle(self) -> list[EndpointModel]:
         """Open ones with nothing to prefill."""
         return [endpoint for endpoint in self._open.values() if not endpoint.prefilling]
-
-    def _opens_at(self, endpoint: EndpointModel) -> float:
-        if endpoint.is_draining or not endpoint.has_slot():
-            return inf
-        gate_s = self._tuning.gate_share * endpoint.max_batched_tokens * endpoint.prefill_s_per_token
-        # One after the other: `max` of four is a call of a builtin, on each send and each end.
-        opens_at = max(endpoint.breaker.opens_at(), endpoint.ready_at)
-        opens_at = max(opens_at, endpoint.paused_until)
-        return max(opens_at, endpoint.prefill_until - gate_s)
 
     # the best endpoint
 
@@ -215,7 +185,7 @@ class Fleet:
         """Cached tokens by endpoint, of those with the longest matches."""
         hits: dict[int, int] = {}
         for blocks, mask_of_level in self.index.match(request.prefix_blocks):
-            tokens = min(request.prompt_tokens - 1, blocks * request.block_tokens)
+            tokens = min(max(0, request.prompt_tokens - 1), blocks * request.block_tokens)
             for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
                 hits[number] = tokens
         return hits
@@ -256,7 +226,7 @@ class Fleet:
         self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, kv_limits: tuple[float, float], now: float
     ) -> str:
         if not endpoint.is_usable(now):
-            return _why_unusable(endpoint, now)
+            return why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
         if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
@@ -283,9 +253,9 @@ class Fleet:
         together HOT_MARGIN more, so that conversations need not leave their endpoint while little runs.
         """
         running = self._running + 1
-        for unusable in self._unusable.values():
+        for unusable in self._openings.unusable.values():
             running -= len(unusable.running)
-        mean = running / max(1, len(self.endpoints) - len(self._unusable))
+        mean = running / max(1, len(self.endpoints) - len(self._openings.unusable))
         many, after = self._tuning.hot_factor * mean, len(endpoint.running) + 1
         if after <= max(ceil(mean), many):
             return False
@@ -301,34 +271,24 @@ class Fleet:
         Work that can wait leaves room for what cannot; under load, large work for small, and what is hardly worth the
         bid price for what is worth more.
         """
-        tuning = self._tuning
+        tuning, load, bid_price = self._tuning, self.prices.load, self.prices.price
         crowding = 0.0
-        if self.load > CALM_LOAD:
-            crowding = min(1.0, (self.load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
+        if load > CALM_LOAD:
+            crowding = min(1.0, (load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
         is_patient = ticket.start_by - now > tuning.patient_s
         ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
-        if self.bid_price:
-            ceiling -= tuning.kv_reserve * min(1.0, self.bid_price / ticket.density)
+        if bid_price:
+            ceiling -= tuning.kv_reserve * min(1.0, bid_price / ticket.density)
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
 
     def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:
         """After full steps longer than the tightest pace among the running, short steps must make up for them."""
-        target_s = self._tuning.pace_margin * endpoint.tightest_pace_s()
+        target_s = self._tuning.pace_margin * endpoint.paces.tightest_s()
         full_s = endpoint.full_s
-        if full_s <= target_s:
+        if full_s <= target_s or endpoint.is_seen_to_keep(target_s):
             return
         decode_s = endpoint.decode_step_s()
         new_tokens = ticket.request.prompt_tokens - ticket.hit_tokens
         steps = new_tokens / max(1, endpoint.max_batched_tokens - endpoint.decoding)
         rest_s = max(0.1 * target_s, target_s - decode_s)
         endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s
-
-
-def _why_unusable(endpoint: EndpointModel, now: float) -> str:
-    if endpoint.is_draining:
-        return "draining"
-    if endpoint.ready_at > now:
-        return endpoint.warmth
-    if endpoint.watchdog.is_stalled:
-        return "stalled"
-    return f"breaker {endpoint.breaker.state(now)}"

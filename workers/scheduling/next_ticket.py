@@ -79,7 +79,7 @@ class NextTicket:
     def comes_too_late(self, ticket: Ticket) -> bool:
         """Where it was just chosen to go, and others could make it."""
         is_late = ticket.has_limit and self._fleet.first_token_at > ticket.first_token_by
-        return is_late and self._fleet.load > PRICED_LOAD
+        return is_late and (self._plan.prices.load > PRICED_LOAD or len(self._plan.slots) > 1)
 
     def _spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.

@@ -36,8 +36,8 @@ class Pool:
         self._tuning = tuning
         self._drafts = drafts
         self.appraiser = Appraiser(tuning, lengths, workflows)
-        self.fleet = Fleet(tuning, self.appraiser)
         self.plan = Plan(tuning, now)
+        self.fleet = Fleet(tuning, self.appraiser, self.plan.prices)
         self._queue = ClassQueue(tuning.class_lead_s, is_fair=tuning.is_fair)
         self.waiting: dict[int, Ticket] = {}
         self._unappraised: dict[int, Ticket] = {}
@@ -106,7 +106,7 @@ class Pool:
         """Of one that comes while nobody waits: whether the plan would keep it, and let it go first."""
         if self._batch is not None or not self.plan.admits(ticket, now):
             return False
-        is_calm = self.fleet.load <= PRICED_LOAD or not ticket.has_limit
+        is_calm = self.plan.prices.load <= PRICED_LOAD or not ticket.has_limit
         return is_calm or self.plan.holds_alone(ticket, self.fleet.backlog(now), now)
 
     def set_weight(self, tenant_id: str, weight: float) -> None:
@@ -136,7 +136,7 @@ class Pool:
 
     def has_room(self, now: float) -> bool:
         """For one that could not make it elsewhere."""
-        return not self.waiting and self.fleet.load <= CROWDED_LOAD and self.fleet.open_due(now)
+        return not self.waiting and self.plan.prices.load <= CROWDED_LOAD and self.fleet.open_due(now)
 
     def advance(self, now: float) -> list[Ticket]:
         """Tickets to refuse; they are still waiting."""
@@ -145,8 +145,6 @@ class Pool:
             self._judge_again(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
-        self.fleet.load = self.plan.prices.load
-        self.fleet.bid_price = self.plan.prices.price
         return self.plan.given_up(now) if self._is_speed_known else []
 
     def _judge_again(self, now: float) -> None:
@@ -206,8 +204,6 @@ class Pool:
         ticket.hits = self.fleet.hits(ticket.request)
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
-        self.fleet.load = self.plan.prices.load
-        self.fleet.bid_price = self.plan.prices.price
 
     def _enter(self, ticket: Ticket, now: float) -> None:
         self.plan.arrive(ticket, now)

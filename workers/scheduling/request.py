@@ -1,5 +1,9 @@
 """A request as a scheduler is told of it."""
 
+USUAL_BLOCK_TOKENS = 16
+LEAST_WEIGHT = 1e-3
+MOST_TOKENS = 1e9
+
 
 class Request:
     """One request, as the driver knows it when it arrives. `request_id` is the driver's own, unique while alive.
@@ -8,10 +12,11 @@ class Request:
 
     `prompt_tokens` and `predicted_output_tokens` are estimates, 0 unknown. `prefix_blocks` number the leading blocks
     of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
-    `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s` and
-    `tpot_slo_s` are limits, None for none. `deadline_at` is when the answer, or the whole workflow that the call
-    belongs to, must be complete. `weight` is the value of an answer in time, against other requests; None takes that
-    of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as `max_queued_of_tenant` does, None: not.
+    `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s`, from the arrival, and
+    `tpot_slo_s`, a token, are limits; None for none, and 0, too. `deadline_at` is when the answer, or the whole
+    workflow that the call belongs to, must be complete. `weight` is the value of an answer in time, against other
+    requests; None takes that of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as
+    `max_queued_of_tenant` does, None: not.
 
     `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
 
@@ -58,7 +63,7 @@ class Request:
         prompt_tokens: int = 0,
         predicted_output_tokens: float = 0.0,
         prefix_blocks: tuple[int, ...] = (),
-        block_tokens: int = 0,
+        block_tokens: int = USUAL_BLOCK_TOKENS,
         told_blocks: int | None = None,
         ttft_slo_s: float | None = None,
         tpot_slo_s: float | None = None,
@@ -80,16 +85,16 @@ class Request:
         self.rank = rank
         self.max_queued_of_tenant = max_queued_of_tenant
         self.arrived_at = arrived_at
-        self.prompt_tokens = prompt_tokens
-        self.predicted_output_tokens = predicted_output_tokens
+        self.prompt_tokens = max(0, prompt_tokens)
+        self.predicted_output_tokens = _tokens(predicted_output_tokens)
         self.prefix_blocks = prefix_blocks
-        self.block_tokens = block_tokens
+        self.block_tokens = block_tokens if block_tokens > 0 else USUAL_BLOCK_TOKENS
         self.told_blocks = told_blocks
-        self.ttft_slo_s = ttft_slo_s
-        self.tpot_slo_s = tpot_slo_s
+        self.ttft_slo_s = _limit(ttft_slo_s)
+        self.tpot_slo_s = _limit(tpot_slo_s)
         self.deadline_at = deadline_at
-        self.weight = weight
-        self.tenant_weight = tenant_weight
+        self.weight = None if weight is None else at_least(weight)
+        self.tenant_weight = at_least(tenant_weight)
         self.workflow_id = workflow_id
         self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
         self.alternatives = alternatives
@@ -98,3 +103,19 @@ class Request:
         self.workflow_picodollars = workflow_picodollars
         self.picodollars_per_input_token = picodollars_per_input_token
         self.picodollars_per_output_token = picodollars_per_output_token
+
+
+def at_least(weight: float) -> float:
+    """Nobody weighs nothing: what is divided by a weight, or sorted by it, would have no place."""
+    return max(LEAST_WEIGHT, weight)
+
+
+def _limit(seconds: float | None) -> float | None:
+    """Neither 0, which nothing could meet, nor what is not a number."""
+    return seconds if seconds is not None and seconds > 0 else None
+
+
+def _tokens(predicted: float) -> float:
+    if predicted > MOST_TOKENS:
+        return MOST_TOKENS
+    return predicted if predicted > 0 else 0.0

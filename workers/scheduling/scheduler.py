@@ -2,53 +2,53 @@
 
 from math import inf
 
-from workers.scheduling.decision import Decision, Draft
+from msgspec import structs
+
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointModel, EndpointSpec
-from workers.scheduling.endpoint_spec import EndpointState, LengthState, Warmth
+from workers.scheduling.endpoint_spec import Warmth
 from workers.scheduling.failures.recovery import Recovery
-from workers.scheduling.interface import Command, EngineReport, KVChange, Request, SchedulerConfig, Suspect
+from workers.scheduling.failures.watch import Watch
+from workers.scheduling.interface import Command, EngineReport, KVChange, Request, SchedulerConfig
 from workers.scheduling.pool import LOOK_AHEAD_AT_TICK
-from workers.scheduling.queues import Queues
+from workers.scheduling.state import SchedulerState
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import Tuning
-from workers.scheduling.workflows import Waste
 
 TICK_S = 0.02
-WATCHES_PER_STALL = 4
 
 
-class Scheduler:
+class Scheduler(SchedulerState):
     """Every event takes `now` (seconds, any monotonic origin) and returns the commands to carry out, in order.
 
     Each request that arrives ends in exactly one of: a Reject, `request_finished`, `request_withdrawn`, or
-    `request_failed` without another attempt.
+    `request_failed` without another attempt. What is told of a request that has ended, or of an endpoint that is
+    gone, changes nothing: the two may cross on their way.
     """
 
     def __init__(
-        self, config: SchedulerConfig, tuning: Tuning | None = None, usual_spec: EndpointSpec = DEFAULT_SPEC
-    ) -> None:
+        self, config: SchedulerConfig | None = None, tuning: Tuning | None = None,
+        usual_spec: EndpointSpec = DEFAULT_SPEC,
+    ) -> None:  # fmt: skip
         """`usual_spec` is that of an endpoint that comes without one."""
-        self._config = config
+        config = config or SchedulerConfig()
+        super().__init__(config, tuning or Tuning())
         self._usual_spec = usual_spec
-        self._queues = Queues(config, tuning or Tuning())
         self._recovery = Recovery(config)
-        self._endpoints: dict[str, EndpointModel] = {}
+        self._watch = Watch(config.stall_after_s, self._endpoints, self._queues)
         self._tick_at = -inf
-        self._watch_at = inf
 
     # -- events: requests
 
     def request_arrived(self, request: Request, now: float) -> list[Command]:
         """The request runs, waits, or is refused because a queue bound is reached or its deadline cannot be met."""
-        if self._watch_at == inf:
-            self._watch_at = now + self._config.stall_after_s / WATCHES_PER_STALL
+        self._watch.begin(now)
         return self._queues.arrive(request, now)
 
     def first_token(self, request_id: int, now: float) -> list[Command]:
         """The first piece of the answer has come from the engine."""
-        ticket = self._queues.tickets[request_id]
-        endpoint = ticket.endpoint
-        if endpoint is None or ticket.first_token_at is not None:
+        ticket = self._queues.tickets.get(request_id)
+        endpoint = None if ticket is None else ticket.endpoint
+        if ticket is None or endpoint is None or ticket.first_token_at is not None:
             return []
         ticket.first_token_at = now
         endpoint.first_token(ticket, now)
@@ -58,8 +58,8 @@ class Scheduler:
 
     def progress(self, request_id: int, output_tokens: int, now: float) -> list[Command]:
         """The answer is this long by now: one that outgrows its prediction is expected to go on as long again."""
-        ticket = self._queues.tickets[request_id]
-        if ticket.endpoint is not None:
+        ticket = self._queues.tickets.get(request_id)
+        if ticket is not None and ticket.endpoint is not None:
             ticket.endpoint.watchdog.progressed(now)
             if output_tokens > ticket.output_tokens:
                 ticket.endpoint.outgrown(ticket, float(output_tokens))
@@ -67,9 +67,12 @@ class Scheduler:
 
     def request_finished(self, request_id: int, now: float, output_tokens: int = 0) -> list[Command]:
         """The endpoint answered to the end; its slot is free again. `output_tokens` 0 is unknown."""
-        ticket = self._queues.tickets.pop(request_id)
+        ticket = self._queues.tickets.get(request_id)
+        if ticket is None or ticket.endpoint is None:
+            return self.request_withdrawn(request_id, now)
+        del self._queues.tickets[request_id]
         request = ticket.request
-        endpoint = self._release(ticket, now)
+        endpoint = self._release(ticket, ticket.endpoint, now)
         endpoint.breaker.answered(ticket.number, now)
         endpoint.watchdog.progressed(now)
         self._recovery.answered(ticket)
@@ -82,13 +85,15 @@ class Scheduler:
 
     def request_withdrawn(self, request_id: int, now: float) -> list[Command]:
         """The client left, or the driver gave up; the request was waiting or running."""
-        ticket = self._queues.tickets.pop(request_id)
+        ticket = self._queues.tickets.pop(request_id, None)
+        if ticket is None:
+            return []
         self._queues.workflows.ended(ticket.request, service_s=0.0 if ticket.endpoint is None else ticket.cost_s)
         if ticket.endpoint is None:
             self._queues.dequeue(ticket)
             return []
         ticket.endpoint.breaker.withdrawn(ticket.number)
-        return self._after(self._release(ticket, now), now)
+        return self._after(self._release(ticket, ticket.endpoint, now), now)
 
     def request_failed(
         self,
@@ -105,8 +110,10 @@ class Scheduler:
         from the prompt plus what was generated; the next attempt comes as Migrate. `retry_after_s` is what the engine
         itself asked for: it gets nothing for so long, and that is no failure of it.
         """
-        ticket = self._queues.tickets[request_id]
-        endpoint = self._release(ticket, now)
+        ticket = self._queues.tickets.get(request_id)
+        if ticket is None or ticket.endpoint is None:
+            return []
+        endpoint = self._release(ticket, ticket.endpoint, now)
         endpoint.breaker.failed(ticket.number, now, retry_after_s)
         commands = self._after(endpoint, now)
         if not may_retry:
@@ -140,10 +147,14 @@ class Scheduler:
     ) -> list[Command]:
         """A new endpoint, or a change of a known one. What runs on it is left alone; without a spec so is its model.
 
-        One that is not warm is sent nothing before `ready_in_s` from now; None: before it is said to be warm.
+        One that is not warm is sent nothing before `ready_in_s` from now; None: before it is said to be warm. One that
+        comes with another version is another.
         """
-        pool = self._queues.pool_of(version_id, now)
         endpoint = self._endpoints.get(endpoint_id)
+        if endpoint is not None and endpoint.version_id != version_id:
+            self.endpoint_lost(endpoint_id, now)
+            endpoint = None
+        pool = self._queues.pool_of(version_id, now)
         if endpoint is None:
             endpoint = self._endpoints[endpoint_id] = EndpointModel(
                 endpoint_id, version_id, pool.fleet.free_number(), max_running,
@@ -161,10 +172,12 @@ class Scheduler:
         return self._after(endpoint, now)
 
     def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]:
-        """What the engine said of itself; it never changes our own counts."""
-        endpoint = self._endpoints[endpoint_id]
-        endpoint.reported(report)
-        commands = self._watch(endpoint, now)
+        """What the engine said of itself; it never changes our own counts. What it will say is taken as said now."""
+        endpoint = self._endpoints.get(endpoint_id)
+        if endpoint is None:
+            return []
+        endpoint.reported(report if report.taken_at <= now else structs.replace(report, taken_at=now))
+        commands = self._watch.look_at(endpoint, now)
         pool = self._queues.pool_of(endpoint.version_id, now)
         pool.fleet.reported(endpoint, now)
         if pool.waiting and endpoint.opens_at <= now:
@@ -185,21 +198,27 @@ class Scheduler:
 
     def prefixes_changed(self, endpoint_id: str, changes: list[KVChange], now: float) -> list[Command]:
         """What the engine says of its cache, in order. From then on only its word counts for this endpoint."""
-        endpoint = self._endpoints[endpoint_id]
+        endpoint = self._endpoints.get(endpoint_id)
+        if endpoint is None:
+            return []
         self._queues.pool_of(endpoint.version_id, now).fleet.index.changed(endpoint.number, changes)
         return self._after(endpoint, now)
 
     def drain_started(self, endpoint_id: str, now: float) -> list[Command]:
         """Nothing new is sent there; what runs there runs on."""
-        endpoint = self._endpoints[endpoint_id]
+        endpoint = self._endpoints.get(endpoint_id)
+        if endpoint is None:
+            return []
         endpoint.is_draining = True
         return self._after(endpoint, now)
 
-    def endpoint_lost(self, endpoint_id: str, now: float = 0.0) -> None:
+    def endpoint_lost(self, endpoint_id: str, now: float) -> list[Command]:
         """Nothing more is sent there; what runs there ends through the driver's own events."""
-        endpoint = self._endpoints.pop(endpoint_id)
-        self._queues.pool_of(endpoint.version_id, now).remove_endpoint(endpoint, now)
-        endpoint.breaker.forget_probe()
+        endpoint = self._endpoints.pop(endpoint_id, None)
+        if endpoint is not None:
+            self._queues.pool_of(endpoint.version_id, now).remove_endpoint(endpoint, now)
+            endpoint.breaker.forget_probe()
+        return []
 
     # -- events: time
 
@@ -209,8 +228,7 @@ class Scheduler:
         queues = self._queues
         usable = {version_id: pool.note_usable(now) for version_id, pool in queues.pools.items() if pool.waiting}
         commands = queues.cancel_lost(now)
-        if now >= self._watch_at:
-            commands += self._watch_all(now)
+        commands += self._watch.due(now)
         for version_id in list(queues.pools):
             pool = queues.pools[version_id]
             for ticket in pool.advance(now):
@@ -223,50 +241,15 @@ class Scheduler:
         return commands + queues.degrade_waiting(now)
 
     def next_deadline(self) -> float | None:
-        """When to tick at the latest; None while there is nothing to do."""
-        due = self._watch_at if self.running_total() else inf
+        """When to tick at the latest; None while there is nothing to do. It may be past, and changes with any event."""
+        due = self._watch.due_at if self.running_total() else inf
         if self._queues.queued.total:
             due = min(due, self._tick_at, self._queues.next_opening_at())
         return due if due < inf else None
 
-    # -- state, for reports
-
-    def queued_by_rank(self) -> dict[int, int]:
-        return dict(self._queues.queued.by_rank)
-
-    def queued_total(self) -> int:
-        return self._queues.queued.total
-
-    def running_total(self) -> int:
-        return len(self._queues.tickets) - self._queues.queued.total
-
-    def is_idle(self, endpoint_id: str) -> bool:
-        return not self._endpoints[endpoint_id].running
-
-    def take_decisions(self) -> list[Decision]:
-        """Since the last call, the latest `max_decisions`."""
-        return [draft.decision() for draft in self.take_drafts()]
-
-    def take_drafts(self) -> list[Draft]:
-        """The same for who may never look at them."""
-        taken = list(self._queues.drafts)
-        self._queues.drafts.clear()
-        return taken
-
-    def endpoint_states(self, now: float) -> list[EndpointState]:
-        return [endpoint.state(now) for endpoint in self._endpoints.values()]
-
-    def length_states(self) -> list[LengthState]:
-        return self._queues.lengths.states()
-
-    def workflow_waste(self) -> Waste:
-        return self._queues.workflows.waste
-
     # -- slots
 
-    def _release(self, ticket: Ticket, now: float) -> EndpointModel:
-        endpoint = ticket.endpoint
-        assert endpoint is not None, "only a running request holds a slot"  # noqa: S101 - an invariant
+    def _release(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> EndpointModel:
         ticket.endpoint = None
         self._queues.pool_of(endpoint.version_id, now).fleet.ended(ticket, endpoint)
         return endpoint
@@ -286,22 +269,3 @@ class Scheduler:
         if self._endpoints.get(endpoint.endpoint_id) is endpoint:  # and not one that has come in its place
             pool.fleet.eased(endpoint, now)
         return []
-
-    # -- engines that hang
-
-    def _watch_all(self, now: float) -> list[Command]:
-        commands: list[Command] = []
-        for endpoint in self._endpoints.values():
-            commands += self._watch(endpoint, now)
-        self._watch_at = now + self._config.stall_after_s / WATCHES_PER_STALL if self._queues.tickets else inf
-        return commands
-
-    def _watch(self, endpoint: EndpointModel, now: float) -> list[Command]:
-        watchdog = endpoint.watchdog
-        if not endpoint.running or watchdog.is_stalled or not watchdog.is_overdue(now, self._config.stall_after_s):
-            return []
-        watchdog.is_stalled = True
-        endpoint.breaker.trip(now)
-        self._queues.pool_of(endpoint.version_id, now).fleet.touch(endpoint, now)
-        silent = tuple(ticket.request.request_id for ticket in endpoint.prefilling.values())
-        return [Suspect(endpoint.endpoint_id, silent)]

@@ -129,7 +129,13 @@ def test_a_second_connection_replaces_the_first(agent, web, joined):
 def test_a_removed_nodes_link_ends_with_its_token(agent, joined):
     agent.receive(link.Welcome)
     remove_node(actor=SYSTEM, node=joined[0], now=NOW)
-    assert closing_code(agent) == link.CLOSE_UNAUTHORISED
+    assert closing_code(agent) == link.CLOSE_REMOVED
+
+
+def test_one_that_was_away_when_its_node_was_removed_is_told_when_it_comes_back(web, joined):
+    remove_node(actor=SYSTEM, node=joined[0], now=NOW)
+    with connected_agent(web, joined[1]) as agent:
+        assert closing_code(agent) == link.CLOSE_REMOVED
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"type": "nonsense"}', '{"type": "telemetry", "body": 1}', "[" * 100_000])

@@ -1,5 +1,6 @@
 """The finance pages: a change is shown before it is made, figures are those of REST, and every step is audited."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -33,6 +34,23 @@ def test_a_price_is_shown_before_it_is_in_the_book_and_is_exact(yard, open_as):
     assert (line.input_pico_usd, line.cached_input_pico_usd, line.output_pico_usd) == (150_000, 75_000, 600_000)
     assert (line.request_pico_usd, line.batch_discount_bp, line.model) == (10**9, 5000, model)
     assert AuditEntry.objects.filter(action="price.set", actor_name="money").count() == 1
+
+
+def test_a_price_is_reviewed_beside_what_holds_and_until_when_it_does(yard, open_as):
+    finance, version = open_as("finance"), str(yard.deployment.version.pk)
+    for since, usd in (("2026-11-01 00:00", "0.15"), ("2026-11-20 00:00", "0.25")):
+        late = PRICE | {"version": version, "input_usd": usd, "effective_from": since, "confirmed": "1"}
+        assert finance.post("/prices/new/", late).status_code == 302
+    form = PRICE | {"version": version, "input_usd": "0.33", "effective_from": "2026-11-10 00:00"}
+    shown = finance.post("/prices/new/", form).content.decode()
+    assert re.search(r'class="right was">0.15</td>\s*<td class="right fw-medium">0.33</td>', shown)
+    assert "2026-11-20 00:00:00 UTC, when another line begins" in shown
+    assert "&quot;input_pico_usd&quot;: 330000" in shown
+    finance.post("/prices/new/", form | {"effective_from": "2026-11-20 00:00", "confirmed": "1"})
+    book = finance.get("/prices/").content.decode()
+    states = re.findall(r'data-state="\w+" title="">(active|superseded|pending)<', book)
+    assert states == ["active", "superseded", "superseded"]
+    assert PriceEntry.objects.count() == 3
 
 
 @pytest.mark.parametrize(
@@ -74,6 +92,25 @@ def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     row = Rerating.objects.order_by("-number").first()
     assert UsageRecord.objects.get().cost_usd == Decimal(8 * 150_000 + 4 * 75_000 + 7 * 600_000 + 10**9) / 10**12
     assert row.state == "applied"
+    steps = AuditEntry.objects.filter(subject_id=str(row.pk)).order_by("id").values_list("action", "actor_name")
+    people = ["money", "money", "system"]
+    assert list(steps) == list(zip(["rerating.started", "rerating.applying", "rerating.applied"], people, strict=True))
+
+
+def test_a_rerating_that_would_change_nothing_is_not_offered(yard, open_as):
+    finance = open_as("finance")
+    finance.post("/prices/new/", PRICE | {"version": str(yard.deployment.version.pk), "confirmed": "1"})
+    start = {"start": (NOW - timedelta(days=2)).strftime("%Y-%m-%d %H:%M"), "end": "2026-11-30 00:00", "reason": "x"}
+    for _ in range(2):
+        place = finance.post("/reratings/", start)["Location"]
+        run_reratings(now=NOW)
+        finance.post(place + "apply/")
+        run_reratings(now=NOW)
+    place = finance.post("/reratings/", start)["Location"]
+    run_reratings(now=NOW)
+    page = finance.get(place).content.decode()
+    assert "Nothing would change" in page
+    assert "Apply to" not in page
 
 
 def test_a_budget_is_made_by_the_tenants_admin_for_its_own_tenant_only(yard, open_as):

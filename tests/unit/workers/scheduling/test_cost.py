@@ -93,7 +93,7 @@ def test_room_in_the_cache_is_kept_for_what_is_worth_more_than_the_price():
     held = fleet.arrive(prompt_tokens=int(0.78 * capacity))
     fleet.now += 100.0
     fleet.first_token(held)
-    pool.fleet.bid_price = 1.0
+    pool.plan.prices.price = 1.0
     for density, finds_room in ((1.0, False), (10.0, True)):
         ticket = Ticket(a_request(fleet.now), 99, "v1")
         ticket.density = density

@@ -225,7 +225,7 @@ def test_a_request_on_a_lost_endpoint_still_ends_in_order():
     bench = Bench()
     bench.endpoint("e1")
     bench.arrive(1)
-    bench.scheduler.endpoint_lost("e1")
+    bench.scheduler.endpoint_lost("e1", bench.now)
     assert bench.finish(1) == []
     assert bench.scheduler.running_total() == 0
 

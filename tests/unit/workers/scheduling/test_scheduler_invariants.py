@@ -1,5 +1,7 @@
 """Whatever happens in whatever order, the accounts balance and every request ends once."""
 
+from math import inf
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -270,7 +272,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         for endpoint in self.scheduler._endpoints.values():
             assert not endpoint.running
             assert endpoint.kv_tokens == endpoint.context_tokens == endpoint.decoding == 0
-            assert endpoint._paces == {}
+            assert endpoint.paces.tightest_s() == inf
         assert all(len(pool.plan.slots) == 0 for pool in self.scheduler._queues.pools.values())
 
 

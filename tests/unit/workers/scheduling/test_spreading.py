@@ -152,7 +152,7 @@ def test_a_report_out_of_order_changes_nothing():
     endpoint = fleet.scheduler._endpoints["e0"]
     fleet.now = 1.0
     for taken_at, usage in ((0.9, 0.5), (0.4, 0.1)):
-        report = EngineReport(taken_at=taken_at, running=0, waiting=0, kv_usage=usage)
+        report = EngineReport(taken_at=taken_at, running=1, waiting=0, kv_usage=usage)
         fleet.apply(fleet.scheduler.endpoint_reported("e0", report, fleet.now))
     assert endpoint.kv_used(fleet.now) == pytest.approx(0.5 * endpoint.kv_capacity)
 
