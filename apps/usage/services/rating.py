@@ -94,8 +94,9 @@ def rate_stored(record: StoredRecord, tariffs: Tariffs) -> Rated:
     if tariff is None:
         return Rated(record, _as_it_is(record))
     rating = rate(record, tariff, pico_from_usd(record.gateway_cost_usd))
-    # The gateway counted by the book as it was when the record came: a book changed since says nothing of it.
-    return Rated(record, rating if record.is_unpriced else rating._replace(is_mismatch=record.is_cost_mismatch))
+    # The gateway counted by the book as it was when the record came, or had no price: a book changed since says
+    # nothing of it.
+    return Rated(record, rating._replace(is_mismatch=record.is_cost_mismatch))
 
 
 def _as_it_is(record: StoredRecord) -> Rating:

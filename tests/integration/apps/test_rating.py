@@ -96,6 +96,7 @@ def test_a_record_without_a_price_is_stored_unpriced_and_priced_when_there_is_on
     assert price_unpriced() == 0
     price(version, 2)
     assert price_unpriced() == 2
+    assert not UsageRecord.objects.filter(is_cost_mismatch=True).exists()  # the gateway had no price either
     assert (total().unpriced_count, total().cost_usd) == (0, Decimal(2 * (8 * 2 + 7 * 20)) / 10**12)
     assert rollups_agree()
 
