@@ -1,5 +1,8 @@
 from typing import Any
 
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
@@ -23,12 +26,29 @@ class NewestFirst(CursorPagination):
             raise InvalidInputError("page_size is a number from 1", fields={"page_size": "is a number from 1"})
         return super().get_page_size(request)
 
+    def decode_cursor(self, request: Request) -> Any:
+        """One that no page has named is bad input like any other."""
+        try:
+            return super().decode_cursor(request)
+        except NotFound as error:
+            raise _bad_cursor() from error
+
+    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any] | None:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except ValidationError as error:  # a position that is no value of its column
+            raise _bad_cursor() from error
+
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         parameters = super().get_schema_operation_parameters(view)
         for each in parameters:
             if each["name"] == self.page_size_query_param:
                 each["schema"]["minimum"] = 1
         return parameters
+
+
+def _bad_cursor() -> InvalidInputError:
+    return InvalidInputError("cursor is none that a page has named", fields={"cursor": "is none that a page has named"})
 
 
 class NewestRecordsFirst(NewestFirst):

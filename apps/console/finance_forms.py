@@ -1,6 +1,6 @@
 """Forms of the finance pages. Prices are typed as people quote them and become picodollars exactly."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -9,11 +9,14 @@ from django import forms
 from apps.common.errors import InvalidInputError
 from apps.registry.models import Model, ModelVersion
 from apps.tenants.models import Tenant
-from apps.usage.models import Ownership
+from apps.usage.models import Ownership, PriceEntry
+from apps.usage.selectors.prices import get_line_at, get_next_line_at
+from apps.usage.services.prices import PRICE_FIELDS
 from workers.contracts.snapshot import Price
 
 PICO = Decimal(10) ** 12
 MILLION = Decimal(10) ** 6
+_ROWS = frozenset({"tenant", "model", "version", "price"})  # of facts, what REST names otherwise
 
 
 def _usd(label: str, unit: str, *, places: int, **more: Any) -> forms.DecimalField:
@@ -27,7 +30,30 @@ def _from(help_text: str) -> forms.DateTimeField:
     return forms.DateTimeField(label="In force from", required=False, widget=widget, help_text=help_text)
 
 
-class PriceForm(forms.Form):
+class LineForm(forms.Form):
+    """A line that begins at a time: of a price, a discount or an accelerator's price."""
+
+    def facts(self, moment: datetime) -> dict[str, Any]:
+        """For the service; `moment` stands for a time that was left empty."""
+        raise NotImplementedError
+
+    def before(self, since: datetime) -> dict[str, Any]:  # noqa: ARG002 - for those that know
+        """By field, what holds at that time until the line is in the book."""
+        return {}
+
+    def until(self, since: datetime) -> datetime | None:  # noqa: ARG002 - likewise
+        """When a line that is there already takes its place."""
+        return None
+
+    def as_api(self, moment: datetime) -> dict[str, Any]:
+        """The same as the body of a REST call."""
+        facts, data = self.facts(moment), self.cleaned_data
+        ids = {f"{name}_id": str(data[name].pk) for name in ("version", "model", "tenant") if data.get(name)}
+        plain = {name: value for name, value in facts.items() if name not in _ROWS and value not in (None, "")}
+        return ids | plain | {"effective_from": facts["effective_from"].isoformat()}
+
+
+class PriceForm(LineForm):
     """The smallest price is a picodollar a token: six decimals of a price per million tokens."""
 
     model = forms.ModelChoiceField(
@@ -71,8 +97,34 @@ class PriceForm(forms.Form):
             "effective_from": data["effective_from"] or moment,
         }
 
+    def before(self, since: datetime) -> dict[str, Any]:
+        data = self.cleaned_data
+        if bool(data["version"]) == bool(data["model"]):
+            return {}
+        line = get_line_at(version=data["version"], model=data["model"], at=since)
+        return _typed(line) if line else {}
 
-class DiscountForm(forms.Form):
+    def until(self, since: datetime) -> datetime | None:
+        return get_next_line_at(version=self.cleaned_data["version"], model=self.cleaned_data["model"], after=since)
+
+    def as_api(self, moment: datetime) -> dict[str, Any]:
+        return super().as_api(moment) | {name: getattr(self.price(), name) for name in PRICE_FIELDS}
+
+
+def _typed(line: PriceEntry) -> dict[str, Any]:
+    """As the form has it."""
+    per_million = {
+        f"{name}_usd": f"{getattr(line, f'{name}_pico_usd') * MILLION / PICO:f}"
+        for name in ("input", "cached_input", "output")
+    }
+    return per_million | {
+        "request_usd": f"{line.request_pico_usd / PICO:f}",
+        "batch_discount_percent": f"{line.batch_discount_bp / 100:g}",
+        "effective_from": f"{line.effective_from.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+    }
+
+
+class DiscountForm(LineForm):
     tenant = forms.ModelChoiceField(Tenant.objects.present(), empty_label=None)
     model = forms.ModelChoiceField(Model.objects.all(), required=False, empty_label="Every model")
     percent = forms.DecimalField(
@@ -90,7 +142,7 @@ class DiscountForm(forms.Form):
         }
 
 
-class AcceleratorPriceForm(forms.Form):
+class AcceleratorPriceForm(LineForm):
     accelerator_name = forms.CharField(
         max_length=200,
         required=False,

@@ -28,16 +28,19 @@ class DeploymentsView(OperatorView):
 
 
 class OneDeploymentView(OperatorView):
+    reported = frozenset({"ready_count", "wanted_count", "rollout"})
+
+    def subject(self) -> Response:
+        return self.shown(self.kwargs["deployment_id"])
+
     def shown(self, deployment_id: UUID) -> Response:
         return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
 
 
 class DeploymentView(OneDeploymentView):
-    reported = frozenset({"ready_count", "wanted_count", "rollout"})
-
     @extend_schema(responses=serializers.DeploymentSerializer)
     def get(self, request: Request, deployment_id: UUID) -> Response:  # noqa: ARG002
-        return Response(serializers.DeploymentSerializer(selectors.get_deployment(deployment_id)).data)
+        return self.shown(deployment_id)
 
     @extend_schema(request=serializers.DeploymentChangeSerializer, responses=serializers.DeploymentSerializer)
     def patch(self, request: Request, deployment_id: UUID) -> Response:
@@ -102,7 +105,17 @@ class ReplicasView(OperatorView):
         return self.paged(replicas, serializers.ReplicaSerializer)
 
 
-class RestartView(OperatorView):
+class OneReplicaView(OperatorView):
+    reported = serializers.REPORTED_OF_REPLICAS
+
+    def subject(self) -> Response:
+        return self.shown(self.kwargs["replica_id"])
+
+    def shown(self, replica_id: UUID) -> Response:
+        return Response(serializers.ReplicaSerializer(selectors.get_replica(replica_id)).data)
+
+
+class RestartView(OneReplicaView):
     @extend_schema(request=None, responses={202: serializers.ReplicaSerializer})
     def post(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
         replica = selectors.get_replica(replica_id)
@@ -110,7 +123,7 @@ class RestartView(OperatorView):
         return Response(serializers.ReplicaSerializer(replica).data, status=202)
 
 
-class DrainReplicaView(OperatorView):
+class DrainReplicaView(OneReplicaView):
     @extend_schema(request=None, responses={202: serializers.ReplicaSerializer})
     def post(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
         replica = selectors.get_replica(replica_id)
@@ -137,10 +150,10 @@ class AllReplicasView(OperatorView):
         return self.paged(selectors.list_replicas(), serializers.ReplicaSerializer)
 
 
-class ReplicaView(OperatorView):
+class ReplicaView(OneReplicaView):
     @extend_schema(responses=serializers.ReplicaSerializer)
     def get(self, request: Request, replica_id: UUID) -> Response:  # noqa: ARG002
-        return Response(serializers.ReplicaSerializer(selectors.get_replica(replica_id)).data)
+        return self.shown(replica_id)
 
 
 class EventsView(OperatorView):

@@ -53,6 +53,13 @@ class UndoSerializer(serializers.Serializer[Any]):
     number = serializers.IntegerField(required=False, min_value=1)
 
 
+# What a node says of its engine, and what the loops make of that.
+REPORTED_OF_REPLICAS = frozenset({
+    "port", "state", "detail", "restarts", "drain_reason", "is_asleep", "progress_ratio", "measured_bytes",
+    "has_given_up", "alarm", "state_changed_at",
+})  # fmt: skip
+
+
 class ReplicaSerializer(serializers.ModelSerializer[Replica]):
     deployment_name = serializers.CharField(source="deployment.name")
     node_name = serializers.CharField(source="node.name", default="")

@@ -29,12 +29,17 @@ class NodesView(OperatorView):
         return Response(serializers.NodeSerializer(node).data | {"agent_token": token}, status=201)
 
 
-class NodeView(OperatorView):
+class OneNodeView(OperatorView):
     reported = serializers.REPORTED_OF_NODES
 
+    def subject(self) -> Response:
+        return Response(serializers.NodeSerializer(selectors.get_node(self.kwargs["node_id"])).data)
+
+
+class NodeView(OneNodeView):
     @extend_schema(responses=serializers.NodeSerializer)
     def get(self, request: Request, node_id: UUID) -> Response:  # noqa: ARG002
-        return Response(serializers.NodeSerializer(selectors.get_node(node_id)).data)
+        return self.subject()
 
     @extend_schema(request=serializers.NodeChangeSerializer, responses=serializers.NodeSerializer)
     def patch(self, request: Request, node_id: UUID) -> Response:
@@ -49,7 +54,7 @@ class NodeView(OperatorView):
         return Response(status=204)
 
 
-class AgentTokenView(OperatorView):
+class AgentTokenView(OneNodeView):
     @extend_schema(request=None, responses={201: serializers.ShownOnceNodeSerializer})
     def post(self, request: Request, node_id: UUID) -> Response:  # noqa: ARG002
         node = selectors.get_node(node_id)

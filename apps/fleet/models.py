@@ -40,6 +40,21 @@ class Node(models.Model):
         return self.name
 
 
+class RemovedNode(models.Model):
+    """So that an agent that comes back late is told that its node was removed, and not that its token is unknown."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    name = models.CharField(max_length=63)
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    removed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-removed_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name}, removed"
+
+
 class Accelerator(models.Model):
     """A GPU or a MIG slice of one, or the CPU where there is none; as the agent reported it last.
 

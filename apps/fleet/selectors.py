@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
-from apps.fleet.models import JoinToken, Node
+from apps.fleet.models import JoinToken, Node, RemovedNode
 
 
 def list_nodes() -> QuerySet[Node]:
@@ -25,6 +25,11 @@ def get_node(node_id: UUID) -> Node:
 
 def find_node_by_token(text: str) -> Node | None:
     return Node.objects.filter(token_sha256=sha256_of(text)).first()
+
+
+def was_removed(text: str) -> bool:
+    """Whether it is the token of a node that was part of the fleet once."""
+    return RemovedNode.objects.filter(token_sha256=sha256_of(text)).exists()
 
 
 def name_nodes(ids: set[UUID]) -> dict[UUID, str]:

@@ -1,6 +1,7 @@
 from celery import shared_task
 from django.utils import timezone
 
+from apps.common.long_work import one_at_a_time
 from apps.common.process import process_name
 from apps.routing.services.experiments import run_next
 from apps.routing.services.snapshots import publish_snapshot
@@ -12,6 +13,7 @@ def run_publish() -> None:
 
 
 @shared_task(name="routing.run_experiments")
+@one_at_a_time
 def run_experiments() -> None:
     while run_next(clock=timezone.now) is not None:
         pass

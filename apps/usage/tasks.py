@@ -2,6 +2,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
+from apps.common.long_work import one_at_a_time
 from apps.usage.services.accelerators import meter_accelerators
 from apps.usage.services.alerts import deliver_alerts
 from apps.usage.services.budgets import watch_budgets
@@ -17,16 +18,19 @@ def run_make_partitions() -> None:
 
 
 @shared_task(name="usage.drop_old_partitions")
+@one_at_a_time
 def run_drop_old_partitions() -> None:
     drop_old_partitions(now=timezone.now(), keep_days=settings.USAGE_KEEP_DAYS)
 
 
 @shared_task(name="usage.price_unpriced")
+@one_at_a_time
 def run_price_unpriced() -> None:
     price_unpriced()
 
 
 @shared_task(name="usage.rerate")
+@one_at_a_time
 def run_rerate() -> None:
     run_reratings(now=timezone.now())
 
@@ -37,11 +41,13 @@ def run_meter_accelerators() -> None:
 
 
 @shared_task(name="usage.share_engine_time")
+@one_at_a_time
 def run_share_engine_time() -> None:
     share_engine_time(now=timezone.now())
 
 
 @shared_task(name="usage.watch_budgets")
+@one_at_a_time
 def run_watch_budgets() -> None:
     watch_budgets(now=timezone.now())
     deliver_alerts(now=timezone.now())

@@ -62,7 +62,7 @@
     return {
       width: place.clientWidth,
       height: HEIGHT_PX,
-      padding: [12, 8, 0, 0],
+      padding: [12, 20, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: sync.key }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, limit) * 1.15 || 1] } },

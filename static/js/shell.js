@@ -50,6 +50,9 @@
   }
   showTheme($("[data-toggle-theme]"), window.consoleTheme.current());
 
+  // Where the list of pages is longer than the window.
+  $("#rail [aria-current=page]")?.scrollIntoView({ block: "nearest" });
+
   const clicks = {
     "[data-copy], [data-copy-from]": copy,
     "[data-open]": (button) => document.getElementById(button.dataset.open).showModal(),

@@ -2,7 +2,9 @@
 
 Bytes are compared, after ids and times are taken out. Where several choices or prompts share a stream, the order in
 which they take turns is chance; the events of each are compared then. How many tokens come in one event is chance too
-on a busy machine, so two answers that differ are asked for again.
+on a busy machine. And vLLM on a CPU does not compute the same logprobs to the last digit when two choices share a step
+and when they do not: asked twelve times for the same two sampled choices it gave one answer nine times and another
+three times. So answers that differ are asked for again, and compared with all that the engine alone has said.
 """
 
 import re
@@ -17,7 +19,7 @@ from tests.support.raw_http import call, exchange
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-TRIES = 3
+TRIES = 6
 CHAT, COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 _CHOICE = re.compile(rb'"choices":\[\{"index":(\d+)')
 _CALL = re.compile(rb'"(call_id|tool_call_id)":"[^"]*"')
@@ -36,18 +38,23 @@ def in_turns(body):
     return [event for _, event in sorted(zip(turns, events, strict=True), key=lambda pair: pair[0])]
 
 
-def are_equal(alone, through):
-    return alone.status_line == through.status_line and in_turns(alone.body) == in_turns(through.body)
+def told(answer):
+    return answer.status_line, in_turns(answer.body)
 
 
 async def assert_the_same(vllm_port, gateway, path, body, *, status=None):
+    """An engine alone may answer one request in several ways: one of those that it was seen to give."""
+    alone_told, through_told = [], []
     for _ in range(TRIES):
         alone, through = await ask_both(vllm_port, gateway.port, path, body)
-        if are_equal(alone, through):
+        alone_told.append(told(alone))
+        through_told.append(told(through))
+        if any(one in alone_told for one in through_told):
             break
-    if in_turns(alone.body) != in_turns(through.body) or alone.status != 200:
+    else:
+        assert told(alone) == told(through)
+    if alone.status != 200:
         assert_equal(alone, through)
-    assert through.status_line == alone.status_line
     if status is not None:
         assert alone.status == status
 

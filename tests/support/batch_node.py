@@ -92,6 +92,9 @@ class Errands:
     def may_use(self, grant, model):
         return True
 
+    def is_elsewhere(self, item):
+        return False
+
     def begin(self, batch, item, grant):
         number = next(self._node.asked)
         return Call(self._node.reply_to(number, ids_of(batch, item.number).record_id))

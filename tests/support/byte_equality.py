@@ -64,6 +64,7 @@ VLLM_CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "response stream": ("responses", {"stream": True}),
     "response with unknown fields": ("responses", {"x_unknown": {"a": [1]}, "metadata": {"model": "demo-chat"}}),
     "response of a wrong type": ("responses", {"max_output_tokens": "many"}),
+    "response without input": ("responses", {"input": ...}),
     "response to an unknown one": ("responses", {"previous_response_id": "resp_x"}),
     "message": ("messages", {}),
     "message stream": ("messages", {"stream": True}),
@@ -87,7 +88,8 @@ def body_of(case: str) -> tuple[str, dict[str, Any]]:
     path, fields = CASES.get(case) or VLLM_CASES[case]
     prompt = _PROMPTS.get(path, {"prompt": "The sky is"})
     prefix = "/" if path in {"tokenize", "detokenize"} else "/v1/"
-    return prefix + path, {"model": "demo-chat", "max_tokens": 8, "temperature": 0} | prompt | fields
+    body = {"model": "demo-chat", "max_tokens": 8, "temperature": 0} | prompt | fields
+    return prefix + path, {name: value for name, value in body.items() if value is not ...}
 
 
 async def ask_both(engine_port: int, gateway_port: int, path: str, body: Any) -> tuple[RawResponse, RawResponse]:

@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import (
+    CLOSE_REMOVED,
     CLOSE_UNAUTHORISED,
     DesiredPush,
     FromAgent,
@@ -49,6 +50,7 @@ class ControlPlane:
         self.refused_tokens: list[str] = []
         self.loses_acks = False
         self.loses_pushes = False
+        self.has_removed_the_node = False
         self.port = 0
         self._server: Server | None = None
         self._connections: set[ServerConnection] = set()
@@ -80,12 +82,20 @@ class ControlPlane:
         for connection in list(self._connections):
             await connection.send(text)
 
+    async def remove_the_node(self) -> None:
+        self.has_removed_the_node = True
+        for connection in list(self._connections):
+            await connection.close(CLOSE_REMOVED)
+
     async def _serve(self, connection: ServerConnection) -> None:
         assert connection.request is not None
         token = connection.request.headers.get("Authorization", "").removeprefix("Bearer ")
         if token != TOKEN:
             self.refused_tokens.append(token)
             await connection.close(CLOSE_UNAUTHORISED)
+            return
+        if self.has_removed_the_node:
+            await connection.close(CLOSE_REMOVED)
             return
         self._connections.add(connection)
         try:

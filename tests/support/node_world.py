@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from workers.agent import liveness, reconcile
 from workers.agent.memory import Action, ActionKind, ProbeResult, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.pauses import pause_between, without_pause
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, ReplicaReport
 from workers.engines.interface import EngineReading
@@ -37,6 +38,7 @@ class World:
 
     timers: Timers = field(default_factory=Timers)
     now: float = 1000.0
+    turned_at: float | None = None
     desired: DesiredState | None = None
     engines: dict[str, Engine] = field(default_factory=dict)
     memories: dict[str, ReplicaMemory] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class World:
     def turn(self, times: int = 1) -> list[ActionKind]:
         """Looks, acts, and lets a second pass; returns what was done in the last turn, probes left out."""
         for _ in range(times):
+            pause_s, self.turned_at = pause_between(self.turned_at, self.now, self.timers), self.now
+            self.memories = without_pause(self.memories, pause_s, self.now)
             around = reconcile.Surroundings(weights=self.weights, gateway=self.gateway)
             result = reconcile.turn(self.desired, self.views(), self.memories, self.timers, self.now, around=around)
             self.memories = result.memories

@@ -15,6 +15,7 @@ from workers.agent.fetches import Fetches
 from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
 from workers.agent.node_files import NodeFiles
 from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
+from workers.agent.pauses import pause_between, without_pause
 from workers.agent.probes import probe, put_to_sleep, try_out, wake_up
 from workers.agent.processes import EngineProcesses, boot_clock
 from workers.contracts.desired import ReplicaSpec
@@ -50,16 +51,18 @@ class EngineCare:
         self._timers = timers
         self._nudge = nudge
         self._memories: dict[str, ReplicaMemory] = {}
+        self._turned_at: float | None = None
         self._doing: dict[tuple[str, ActionKind], asyncio.Task[None]] = {}
         self._load_times = LoadTimes()
         self.reports: list[ReplicaReport] = []
 
-    def turn(self, *, is_cut_off: bool) -> None:
+    def turn(self, *, must_end: bool) -> None:
         processes = self._processes.observe()
         now = boot_clock()
+        self._forget_pause(now)
         around = reconcile.Surroundings(
             free_bytes=self._accelerators.free_bytes(),
-            is_cut_off=is_cut_off,
+            must_end=must_end,
             weights=self._missing_weights(processes, now),
             gateway=_estimates_of(self._files.read_gateway_report(time.time())),
         )
@@ -90,6 +93,12 @@ class EngineCare:
         self._files.offer([])
 
     # a turn
+
+    def _forget_pause(self, now: float) -> None:
+        pause_s, self._turned_at = pause_between(self._turned_at, now, self._timers), now
+        if pause_s:
+            log.warning("this agent stood still for %.0f s; that counts against no engine", pause_s)
+            self._memories = without_pause(self._memories, pause_s, now)
 
     def _missing_weights(self, processes: Mapping[str, ProcessView], now: float) -> dict[str, WeightsView]:
         desired = self._files.desired

@@ -14,7 +14,7 @@ from workers.agent import lease
 from workers.agent.accelerators import Accelerators
 from workers.agent.care import EngineCare
 from workers.agent.fetches import Fetches
-from workers.agent.gateway_keeper import GatewayKeeper
+from workers.agent.gateway_keeper import REMOVED_GRACE_S, GatewayKeeper
 from workers.agent.lease import Sightings
 from workers.agent.link import Link
 from workers.agent.machine import open_gpus
@@ -67,6 +67,7 @@ class Agent:
             settings.token,
             hello=self._hello,
             welcomed=self._welcomed,
+            removed=self._removed,
             receive=self._received,
             random=random,
         )
@@ -140,7 +141,8 @@ class Agent:
             self._files.write_desired()
         except OSError as error:
             log.error("what is wanted is known and not written down: %s", error)  # noqa: TRY400 - the disk is to blame
-        self._care.turn(is_cut_off=lease.is_cut_off(self._files.desired, self._seen, boot_clock()))
+        is_cut_off = lease.is_cut_off(self._files.desired, self._seen, boot_clock())
+        self._care.turn(must_end=is_cut_off or self._files.is_removed)
 
     # the link
 
@@ -156,7 +158,18 @@ class Agent:
     def _welcomed(self, welcome: Welcome) -> None:
         if welcome.node_id != self._settings.node_id:
             raise ConnectionError(f"the token belongs to node {welcome.node_id}, not to {self._settings.node_id}")
+        self._files.keep_removed(is_removed=False)
         self._files.keep_public_key(welcome.snapshot_public_key)
+        self.nudge()
+
+    def _removed(self) -> None:
+        log.warning(
+            "this node was removed from the fleet: its engines end with what they have, and so does its gateway"
+        )
+        try:
+            self._files.keep_removed(is_removed=True)
+        except OSError as error:
+            log.error("that is not written down: %s", error)  # noqa: TRY400 - the disk is to blame, not our code
         self.nudge()
 
     def _received(self, frame: SnapshotPush | DesiredPush | UsageAck | PromptAck) -> None:
@@ -198,7 +211,10 @@ class Agent:
     async def _keep_gateway_for_ever(self, gateway: GatewayKeeper) -> None:
         while True:
             try:
-                gateway.turn(boot_clock())
+                if self._files.is_removed:
+                    await gateway.stop(REMOVED_GRACE_S)
+                else:
+                    gateway.turn(boot_clock())
             except OSError:
                 log.exception("the gateway was not looked after; the next time is in %s s", self._timers.turn_s)
             await asyncio.sleep(self._timers.turn_s)

@@ -28,8 +28,12 @@ _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 # It reports once a second, and begins with reading what its predecessor left.
 _MAY_BE_SILENT_S = 30.0
+# More between two turns is a pause of this agent, or of the machine: the gateway could not report, or not be heard.
+_LONGEST_GAP_S = 3.0
 _STABLE_AFTER_S = 60.0
 _STOP_GRACE_S = 10.0
+# Of a node that was removed: its streams end as they would have.
+REMOVED_GRACE_S = 60.0
 # What is the agent's own.
 _SECRETS = ("TOKENYARD_AGENT_TOKEN", "TOKENYARD_BROKER_URL")
 
@@ -79,16 +83,20 @@ class GatewayKeeper:
         self._directory = directory
         self._command = [sys.executable, "-m", "workers.gateway", "--node-dir", str(directory), "--node-id", node_id]
         self._command += ["--host", place.host, "--port", str(place.port), "--admin-port", str(place.admin_port)]
-        self._command.append("--take-over")
+        self._command += ["--take-over", "--grace-s", str(REMOVED_GRACE_S - _STOP_GRACE_S)]
         self._environ = {name: value for name, value in environ.items() if name not in _SECRETS}
         self._has_reported = has_reported
         self._release = release
         self._attempts = _Attempts()
         self._child: subprocess.Popen[bytes] | None = None
+        self._turned_at: float | None = None
 
     def turn(self, now: float) -> None:
         """Starts it where it does not run, each time later; ends it where it runs and says nothing for long."""
         attempts = self._attempts
+        gap_s, self._turned_at = now - (self._turned_at or now), now
+        if gap_s > _LONGEST_GAP_S and attempts.heard_at is not None:
+            attempts.heard_at = min(now, attempts.heard_at + gap_s)
         if self._child is not None:
             self._child.poll()
         kept = self._read()
@@ -107,11 +115,12 @@ class GatewayKeeper:
             log.warning("the gateway has reported nothing for %d s, and is replaced", now - heard_at)
             self._kill()
 
-    async def stop(self) -> None:
+    async def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
+        """Nothing new is taken; what runs has `grace_s`, a little less of it by the gateway's own account."""
         kept = self._read()
         ending = [] if kept is None else [each for each in (kept.identity, kept.predecessor) if each is not None]
         ending = [each for each in ending if send_signal(each, signal.SIGTERM)]
-        for _ in range(int(10 * _STOP_GRACE_S)):
+        for _ in range(int(10 * grace_s)):
             if self._child is not None:
                 self._child.poll()
             if not any(map(is_running, ending)):

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from workers.agent.__main__ import main as run_agent
 from workers.agent.gateway_keeper import GatewayPlace
+from workers.contracts import layout
 from workers.contracts.layout import write_whole
 
 KEPT = "agent.json"
@@ -42,11 +43,27 @@ class Joined(Struct, frozen=True, kw_only=True):
 
 
 def join(text: str, directory: Path, *, name: str, gateway_url: str) -> Joined:
-    """What was kept, or what the token is exchanged for now. Raises JoinError, and then the token is still good."""
-    kept = directory / KEPT
+    """What was kept, or what the token is exchanged for now. Raises JoinError, and then the token is still good.
+
+    A node that was removed joins as another one, by another token.
+    """
+    kept, mark = directory / KEPT, directory / layout.REMOVED_FILE
     _prepare(kept)
-    if kept.exists():
-        return msgspec.json.decode(kept.read_bytes(), type=Joined)
+    if not kept.exists():
+        return _join_anew(text, kept, name=name, gateway_url=gateway_url)
+    joined = msgspec.json.decode(kept.read_bytes(), type=Joined)
+    if not mark.exists():
+        return joined
+    try:
+        joined = _join_anew(text, kept, name=name, gateway_url=gateway_url)
+    except JoinError as error:
+        print(f"this node was removed, and not joined again: {error}", file=sys.stderr)  # noqa: T201 - for who typed it
+        return joined
+    mark.unlink(missing_ok=True)
+    return joined
+
+
+def _join_anew(text: str, kept: Path, *, name: str, gateway_url: str) -> Joined:
     token, _, web_url = text.partition("@")
     if not web_url.startswith(("http://", "https://")):
         raise JoinError("--join should be TOKEN@URL, as the console prints it")

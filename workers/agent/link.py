@@ -7,9 +7,10 @@ from random import Random
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from workers.contracts.link import (
+    CLOSE_REMOVED,
     DesiredPush,
     FromAgent,
     Hello,
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 _OPEN_TIMEOUT_S = 5.0
 _PING_S = 10.0
 _FIRST_WAIT_S = 0.25
+# Of one whose node was removed: it may have been put back.
+_REMOVED_WAIT_S = 60.0
 # A control plane that is back should have every agent back within 5 s.
 _LONGEST_WAIT_S = 3.0
 _WELCOME_TIMEOUT_S = 10.0
@@ -35,7 +38,10 @@ Receive = Callable[[SnapshotPush | DesiredPush | UsageAck | PromptAck], None]
 
 
 class Link:
-    """`welcomed` and `receive` are called for what comes; neither may block. `random` spreads agents' reconnections."""
+    """`welcomed`, `removed` and `receive` are called for what comes; none may block.
+
+    `random` spreads agents' reconnections.
+    """
 
     def __init__(
         self,
@@ -44,6 +50,7 @@ class Link:
         *,
         hello: Callable[[], Hello],
         welcomed: Callable[[Welcome], None],
+        removed: Callable[[], None],
         receive: Receive,
         random: Random,
     ) -> None:
@@ -51,9 +58,11 @@ class Link:
         self._token = token
         self._hello = hello
         self._welcomed = welcomed
+        self._removed = removed
         self._receive = receive
         self._random = random
         self._connection: ClientConnection | None = None
+        self._is_removed = False
 
     @property
     def is_up(self) -> bool:
@@ -73,12 +82,15 @@ class Link:
         wait_s = _FIRST_WAIT_S
         while True:
             was_welcome = await self._connect_once()
-            wait_s = _FIRST_WAIT_S if was_welcome else min(2 * wait_s, _LONGEST_WAIT_S)
+            if self._is_removed:
+                wait_s = _REMOVED_WAIT_S
+            else:
+                wait_s = _FIRST_WAIT_S if was_welcome else min(2 * wait_s, _LONGEST_WAIT_S)
             await asyncio.sleep(wait_s * self._random.uniform(0.5, 1.0))
 
     async def _connect_once(self) -> bool:
         """Until the link ends; whether there was one at all."""
-        was_welcome = False
+        was_welcome = self._is_removed = False
         try:
             async with self._open() as connection:
                 await self._greet(connection)
@@ -89,9 +101,16 @@ class Link:
                     self._take(decode_to_agent(frame))
         except (OSError, WebSocketException, msgspec.DecodeError) as error:
             log.warning("no link to the control plane: %s", error or type(error).__name__)
+            self._note_removal(error)
         finally:
             self._connection = None
         return was_welcome
+
+    def _note_removal(self, error: Exception) -> None:
+        end = error.rcvd if isinstance(error, ConnectionClosed) else None
+        if end is not None and end.code == CLOSE_REMOVED:
+            self._is_removed = True
+            self._removed()
 
     def _open(self) -> connect:
         return connect(

@@ -3,7 +3,7 @@
 /health may say 200 of an engine whose core is dead, and may not be answered by one that is merely busy. So a token, a
 step of its counters, or the gateway's word that streams move is worth more than it:
 
-    no answer to anything, no token        hung; ended after `hung_after_s`
+    no answer to anything, no token        hung; ended after `hung_after_s` and `fewest_silent_probes`
     counters stand still while it has work  degraded after `stall_s`; a real request decides, and ends it if it fails
     says that it is unhealthy, no token     ended after `unhealthy_limit_s`
     nothing to do for a while               a real request now and then; two that fail in a row end it
@@ -65,6 +65,7 @@ def remember_probe(memory: ReplicaMemory, result: ProbeResult, now: float) -> Re
         refuses_health=result.has_answered and not result.is_healthy,
         healthy_at=now if result.is_healthy else memory.healthy_at,
         answered_at=now if result.has_answered else memory.answered_at,
+        silent_probes=0 if result.has_answered else memory.silent_probes + 1,
         read_at=memory.read_at if result.reading is None else now,
         reading=result.reading,
         progress_at=now if has_stepped or not _is_busy(result.reading) else memory.progress_at,
@@ -142,7 +143,7 @@ def _stands_still(process: ProcessView, memory: ReplicaMemory, timers: Timers, n
 
 def _fatal(memory: ReplicaMemory, timers: Timers, now: float, *, unwell_s: float, stands_still: bool) -> str:
     quiet_s = now - _newest(now, memory.answered_at, memory.tokens_at)
-    if quiet_s >= timers.hung_after_s:
+    if quiet_s >= timers.hung_after_s and memory.silent_probes >= timers.fewest_silent_probes:
         return f"hangs: it has answered nothing for {quiet_s:.0f} s, and no token came out of it"
     if unwell_s >= timers.unhealthy_limit_s and (memory.refuses_health or memory.failed_trials):
         return f"unhealthy for {unwell_s:.0f} s, and no token came out of it"

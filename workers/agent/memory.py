@@ -14,10 +14,12 @@ class Timers(Struct, frozen=True, kw_only=True):
 
     `drain_settle_s`: from the moment an endpoint is marked draining until its gateway has surely seen that.
     After `most_crashes` in a row without `stable_after_s` between them, it is not started again by itself.
+    More than `longest_gap_s` between two turns is a pause of the agent itself, and counts against no engine.
     The rest is liveness.py's: what hangs is out of routing and ended within half a minute.
     """
 
     turn_s: float = 1.0
+    longest_gap_s: float = 3.0
     first_backoff_s: float = 1.0
     longest_backoff_s: float = 60.0
     stable_after_s: float = 60.0
@@ -26,6 +28,7 @@ class Timers(Struct, frozen=True, kw_only=True):
     drain_settle_s: float = 3.0
     drain_limit_s: float = 600.0
     hung_after_s: float = 15.0
+    fewest_silent_probes: int = 4
     stall_s: float = 12.0
     trial_s: float = 6.0
     retrial_s: float = 3.0
@@ -84,9 +87,14 @@ class WeightsView(Struct, frozen=True, kw_only=True):
 
 
 class ReplicaMemory(Struct, frozen=True, kw_only=True):
-    """What is remembered of one replica from turn to turn; starting afresh with it empty is always safe."""
+    """What is remembered of one replica from turn to turn; starting afresh with it empty is always safe.
+
+    `paused_s` is how long the agent stood still while this process ran; times are moved on by as much (pauses.py).
+    `silent_probes` were not answered, in a row.
+    """
 
     pid: int | None = None
+    paused_s: float = 0.0
     restarts: int = 0
     crashes_in_a_row: int = 0
     not_before: float = 0.0
@@ -101,6 +109,7 @@ class ReplicaMemory(Struct, frozen=True, kw_only=True):
     refuses_health: bool = False
     healthy_at: float | None = None
     answered_at: float | None = None
+    silent_probes: int = 0
     read_at: float | None = None
     reading: EngineReading | None = None
     progress_at: float | None = None

@@ -34,6 +34,7 @@ class NodeFiles:
         self.desired = self._load_desired()
         self._is_written = True
         self._unwritten_key: str | None = None
+        self.is_removed = (directory / layout.REMOVED_FILE).exists()
         self.snapshot_generation = self._load_snapshot_generation()
         self._offered: tuple[list[Endpoint], list[Endpoint]] | None = None
         self._offers = 0
@@ -60,6 +61,13 @@ class NodeFiles:
         if not self._is_written and self.desired is not None:
             self._write(layout.DESIRED_FILE, msgspec.json.encode(self.desired))
             self._is_written = True
+
+    def keep_removed(self, *, is_removed: bool) -> None:
+        """It holds from when it was heard, also while the disk is full: a later start hears it again."""
+        if is_removed != self.is_removed:
+            self.is_removed = is_removed
+            mark = self.directory / layout.REMOVED_FILE
+            mark.touch() if is_removed else mark.unlink(missing_ok=True)
 
     def keep_snapshot(self, envelope: bytes) -> Snapshot:
         """Raises RefusedError unless this node's control plane signed it."""
@@ -124,12 +132,13 @@ class NodeFiles:
 
     def _load_desired(self) -> DesiredState | None:
         try:
-            return msgspec.json.decode((self.directory / layout.DESIRED_FILE).read_bytes(), type=DesiredState)
+            held = msgspec.json.decode((self.directory / layout.DESIRED_FILE).read_bytes(), type=DesiredState)
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
             log.warning("%s is damaged: %s", layout.DESIRED_FILE, error)
             return None
+        return held if held.node_id == self._node_id else None
 
     def _load_snapshot_generation(self) -> int:
         """0 when what lies there cannot be used, so that a new one is sent."""

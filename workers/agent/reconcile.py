@@ -35,13 +35,14 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """`free_bytes` is by accelerator, as measured; `is_cut_off` (lease.py) ends all that runs and starts nothing.
+    """`free_bytes` is by accelerator, as measured. `must_end` ends all that runs and starts nothing.
 
-    `weights` are of replicas whose weights are not on the disk; `gateway` is what it believes of them.
+    It is so where the node is cut off (lease.py), or no part of the fleet any more. `weights` are of replicas whose
+    weights are not on the disk; `gateway` is what it believes of them.
     """
 
     free_bytes: Mapping[str, int] = {}
-    is_cut_off: bool = False
+    must_end: bool = False
     weights: Mapping[str, WeightsView] = {}
     gateway: Mapping[str, EndpointEstimate] = {}
 
@@ -58,7 +59,7 @@ def turn(
     *,
     around: Surroundings = _QUIET,
 ) -> Turn:
-    wanted = _wanted(desired, processes, is_cut_off=around.is_cut_off)
+    wanted = _wanted(desired, processes, must_end=around.must_end)
     steps = {
         replica_id: _look(
             wanted.get(replica_id),
@@ -83,12 +84,10 @@ def turn(
 
 
 def _wanted(
-    desired: DesiredState | None, processes: Mapping[str, ProcessView], *, is_cut_off: bool
+    desired: DesiredState | None, processes: Mapping[str, ProcessView], *, must_end: bool
 ) -> dict[str, ReplicaSpec]:
-    if desired is None:
-        return {replica_id: process.spec for replica_id, process in processes.items()}
-    specs = {spec.replica_id: spec for spec in desired.replicas}
-    return {name: structs.replace(spec, is_draining=True) for name, spec in specs.items()} if is_cut_off else specs
+    specs = [process.spec for process in processes.values()] if desired is None else desired.replicas
+    return {each.replica_id: structs.replace(each, is_draining=True) if must_end else each for each in specs}
 
 
 def remember_refusal(
@@ -200,7 +199,7 @@ def _keep(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: floa
 
 
 def _rise(process: ProcessView, memory: ReplicaMemory, now: float) -> Step:
-    if now - process.started_at > process.start_timeout_s:
+    if now - process.started_at - memory.paused_s > process.start_timeout_s:
         problem = f"did not answer a real request within {process.start_timeout_s:.0f} s"
         return killed(process, memory, problem, "failed")
     probe = Action(kind=ActionKind.PROBE, spec=process.spec)

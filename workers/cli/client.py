@@ -9,7 +9,7 @@ from typing import Any
 import requests
 
 from workers.cli.config import Place
-from workers.cli.errors import NOT_ALLOWED, UNREACHABLE, CLIError, code_of
+from workers.cli.errors import NOT_ALLOWED, TOO_LONG_AGO, UNREACHABLE, CLIError, code_of
 
 PAGE_SIZE = 200
 CONNECT_TIMEOUT_S = 5.0
@@ -34,12 +34,12 @@ class Client:
             self._session.verify = place.ca_file
 
     def get(self, path: str, **query: Any) -> Any:
-        return self._ask("GET", path, params=query).json()
+        return _content_of(self._ask("GET", path, params=query))
 
     def tagged(self, path: str) -> tuple[Row, str]:
         """A thing with its ETag, for a change that shall not overwrite another's."""
         response = self._ask("GET", path)
-        return response.json(), response.headers.get("ETag", "")
+        return _content_of(response), response.headers.get("ETag", "")
 
     def rows(self, path: str, *, limit: int = 0, **query: Any) -> Iterator[Row]:
         """Of all pages; `limit` 0 is none."""
@@ -53,7 +53,7 @@ class Client:
                     return
             if not page.get("next"):
                 return
-            page = self._send("GET", page["next"].partition(_PREFIX)[2]).json()
+            page = _content_of(self._ask("GET", page["next"].partition(_PREFIX)[2]))
 
     def write(
         self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, **query: Any
@@ -62,10 +62,10 @@ class Client:
         sent = {"Idempotency-Key": str(uuid.uuid4()), **(headers or {})}
         content = {"data": body.encode()} if isinstance(body, str) else {"json": body if body is not None else {}}
         response = self._ask(method, path, headers=sent, params=query, **content)
-        return response.json() if response.content else None
+        return _content_of(response) if response.content else None
 
     def events(self, path: str, **query: Any) -> Iterator[tuple[str, Row]]:
-        """(type, object) of a watch; goes on where it was when the line breaks."""
+        """(type, object) of a watch; goes on where it was when the line breaks, from the beginning if too long ago."""
         last_id = ""
         while True:
             try:
@@ -73,9 +73,13 @@ class Client:
                     for event_id, kind, content in _parsed(response, last_id):
                         last_id = event_id
                         yield kind, content
-            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError):
+            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
                 if not last_id:
-                    raise _unreachable(self._place.url) from None
+                    raise _unreachable(self._place.url, error) from None
+            except CLIError as error:
+                if not last_id or error.exit_code not in {UNREACHABLE, TOO_LONG_AGO}:
+                    raise
+                last_id = "" if error.exit_code == TOO_LONG_AGO else last_id
             time.sleep(_AGAIN_AFTER_S)
 
     def _stream(self, path: str, last_id: str, query: Mapping[str, Any]) -> requests.Response:
@@ -112,9 +116,25 @@ class Client:
         return f"{self._place.url}{_PREFIX}{path}"
 
 
-def _unreachable(url: str, error: Exception | None = None) -> CLIError:
-    why = f": {type(error).__name__}" if error else ""
-    return CLIError(f"{url} cannot be reached{why}", UNREACHABLE)
+def _content_of(response: requests.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise CLIError(f"what {response.url} answered is not Tokenyard's API") from None
+
+
+def _unreachable(url: str, error: Exception) -> CLIError:
+    return CLIError(f"{url} cannot be reached: {_reason_of(error)}", UNREACHABLE)
+
+
+def _reason_of(error: BaseException) -> str:
+    """Of libraries' errors around errors the innermost that has words, such as "Connection refused"."""
+    words, each = type(error).__name__, error.__cause__ or error.__context__
+    while each is not None:
+        words = getattr(each, "strerror", None) or words
+        inner = getattr(each, "reason", None)
+        each = each.__cause__ or each.__context__ or (inner if isinstance(inner, Exception) else None)
+    return words
 
 
 def _checked(response: requests.Response, place: Place) -> requests.Response:
@@ -129,12 +149,14 @@ def _checked(response: requests.Response, place: Place) -> requests.Response:
 
 
 def _words_of(response: requests.Response) -> str:
+    """What is said of a field is not said twice."""
     try:
         problem = response.json()
-        fields = [f"\n  {name}: {text}" for name, text in problem.get("fields", {}).items()]
-        return str(problem["detail"]) + "".join(fields)
+        detail = str(problem["detail"])
+        fields = {name: str(text) for name, text in problem.get("fields", {}).items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{response.status_code} {response.reason}: this is not Tokenyard's API"
+    return detail + "".join(f"\n  {name}: {text}" for name, text in fields.items() if f"{name}: {text}" not in detail)
 
 
 def _parsed(response: requests.Response, last_id: str) -> Iterator[tuple[str, str, Row]]:

@@ -1,38 +1,72 @@
-"""From what a person types to one thing: `deployment/chat`, `deployment chat`, an id, or the beginning of an id."""
+"""From what a person types to things: `deployment/chat`, `deployment chat`, an id, or the beginning of an id.
 
+Where only few kinds can be meant, as of `drain`, a name does alone.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from workers.cli.client import Client
 from workers.cli.errors import INVALID, NOT_FOUND, CLIError
-from workers.cli.kinds import Kind, find_kind
+from workers.cli.kinds import Kind, find_kind, is_kind
 
 Row = dict[str, Any]
+Named = tuple[Kind, list[str]]
 _SHORTEST_PREFIX = 6
 _MOST_LOOKED_AT = 5000
 
 
-def split_name(words: tuple[str, ...]) -> tuple[Kind, list[str]]:
-    """`kind/name`, or the kind and then names."""
-    first, *rest = words
-    kind, slash, name = first.partition("/")
-    return find_kind(kind), ([name, *rest] if slash else list(rest))
+def split_names(words: Sequence[str]) -> list[Named]:
+    """`nodes`, `nodes,replicas`, `nodes n1 n2`, `nodes/n1 deployment/chat`: each kind with the names of it."""
+    found: list[Named] = []
+    for word in words:
+        kind_word, slash, name = word.partition("/")
+        if slash and (not found or is_kind(kind_word)):
+            found.append((find_kind(kind_word), [name]))
+        elif found:
+            found[-1][1].append(word)
+        else:
+            found.extend((find_kind(each), []) for each in word.split(","))
+    if len(found) > 1 and any(len(names) != 1 for _, names in found) and any(names for _, names in found):
+        raise CLIError("several kinds are written KIND/NAME KIND/NAME, or KIND,KIND without names", INVALID)
+    return found
 
 
-def one_of(words: tuple[str, ...]) -> tuple[Kind, str]:
-    kind, names = split_name(words)
-    if len(names) != 1:
+def one_of(words: Sequence[str]) -> tuple[Kind, str]:
+    named = [(kind, name) for kind, names in split_names(words) for name in names]
+    if len(named) != 1:
+        kind = split_names(words)[0][0]
         raise CLIError(f"name one of {kind.name}, such as {kind.name.removesuffix('s')}/NAME", INVALID)
-    return kind, names[0]
+    return named[0]
+
+
+def find_one(client: Client, words: Sequence[str], kinds: Sequence[str]) -> tuple[Kind, Row]:
+    """`kinds` are those that can be meant."""
+    if len(words) == 1 and "/" not in words[0] and not is_kind(words[0]):
+        return _find_among(client, words[0], kinds)
+    kind, name = one_of(words)
+    if kind.name not in kinds:
+        raise CLIError(f"this is for {' and '.join(kinds)}, not for {kind.name}", INVALID)
+    return kind, find_row(client, kind, name)
 
 
 def find_row(client: Client, kind: Kind, name: str) -> Row:
-    rows = _candidates(client, kind, name)
+    return _only((kind.name,), name, [(kind, row) for row in _candidates(client, kind, name)])[1]
+
+
+def _find_among(client: Client, name: str, kinds: Sequence[str]) -> tuple[Kind, Row]:
+    rows = [(kind, row) for kind in map(find_kind, kinds) for row in _candidates(client, kind, name)]
+    return _only(kinds, name, rows)
+
+
+def _only(kinds: Sequence[str], name: str, rows: list[tuple[Kind, Row]]) -> tuple[Kind, Row]:
+    among = " and ".join(kinds)
     if not rows:
-        raise CLIError(f"no {name!r} among the {kind.name}", NOT_FOUND)
+        raise CLIError(f"no {name!r} among the {among}", NOT_FOUND)
     if len(rows) > 1:
-        ids = ", ".join(str(row["id"]) for row in rows[:5])
-        raise CLIError(f"{name!r} is more than one of the {kind.name}: {ids}", INVALID)
+        ids = ", ".join(f"{kind.name}/{row['id']}" for kind, row in rows[:5])
+        raise CLIError(f"{name!r} is more than one of the {among}: {ids}", INVALID)
     return rows[0]
 
 
@@ -45,7 +79,7 @@ def _candidates(client: Client, kind: Kind, name: str) -> list[Row]:
     if kind.named_by:
         last = name.rpartition("/")[2] if kind.name == "tenants" else name
         rows = list(client.rows(kind.path, limit=20, **{kind.named_by: last}))
-        return [row for row in rows if kind.name != "tenants" or name in {row["name"], row["full_name"]}]
+        return [row for row in rows if name in {row[kind.named_by], row.get("full_name")}]
     if len(name) < _SHORTEST_PREFIX:
         return []
     return [row for row in client.rows(kind.path, limit=_MOST_LOOKED_AT) if str(row["id"]).startswith(name)]

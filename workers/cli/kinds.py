@@ -55,6 +55,18 @@ def gib(count: int | None) -> str:
     return UNKNOWN if count is None else f"{count / _GIB:.1f}"
 
 
+def path_of(name: str) -> Cell:
+    """A field by its name, `rollout.state` one within another; raises KeyError."""
+
+    def found(row: Row) -> Any:
+        value: Any = row
+        for part in name.split("."):
+            value = value[part] if isinstance(value, Mapping) else {}[part]
+        return value
+
+    return found
+
+
 def _node_state(row: Row) -> str:
     marks = [word for name, word in (("is_cordoned", "cordoned"), ("is_draining", "draining")) if row.get(name)]
     return ",".join(["lost" if row.get("is_lost") else str(row["state"]), *marks])
@@ -189,6 +201,10 @@ KINDS = (
     ),
 )  # fmt: skip
 _BY_NAME = {name: kind for kind in KINDS for name in (kind.name, *kind.short)}
+
+
+def is_kind(text: str) -> bool:
+    return text.lower() in _BY_NAME
 
 
 def find_kind(text: str) -> Kind:

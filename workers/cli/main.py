@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from workers.cli import VERSION
 from workers.cli.commands.changing import cordon, delete, drain, label, restart, scale, uncordon
 from workers.cli.commands.configuring import completion, config, login, logout
 from workers.cli.commands.declaring import apply
@@ -13,7 +14,7 @@ from workers.cli.commands.joining import join_token
 from workers.cli.commands.rolling import rollout
 from workers.cli.commands.watching import logs, top
 from workers.cli.config import CONTEXT, TOKEN, URL
-from workers.cli.context import Session
+from workers.cli.context import Session, complete_contexts
 
 _COMMANDS = (
     get, describe, apply, logs, top, scale, drain, rollout, events, cordon, uncordon, label, restart, delete,
@@ -26,7 +27,13 @@ _COMMANDS = (
 @click.option(
     "--token", metavar="TOKEN", help=f"A service token; or {TOKEN}, which other users of this machine do not see."
 )
-@click.option("--context", "context_name", metavar="NAME", help=f"A control plane that was logged in to; or {CONTEXT}.")
+@click.option(
+    "--context",
+    "context_name",
+    metavar="NAME",
+    help=f"A control plane that was logged in to; or {CONTEXT}.",
+    shell_complete=complete_contexts,
+)
 @click.option(
     "--timeout",
     "timeout_s",
@@ -35,12 +42,13 @@ _COMMANDS = (
     type=click.FloatRange(min=0.1),
     help="Seconds for one answer.",
 )
+@click.version_option(VERSION, message="%(version)s")
 @click.pass_context
 def cli(context: click.Context, url: str | None, token: str | None, context_name: str | None, timeout_s: float) -> None:
     """Tokenyard on a command line.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable, 7 invalid,
-    8 timed out.
+    8 timed out, 9 too long ago.
     """
     context.obj = Session(url=url or "", token=token or "", context=context_name or "", timeout_s=timeout_s)
 

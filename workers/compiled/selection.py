@@ -31,6 +31,7 @@ _LEFT_OUT = frozenset(
     for name in (
         "gateway.access_log",
         "gateway.admin",
+        "gateway.admin_port",
         "gateway.applying",
         "gateway.as_chat",
         "gateway.assembly",
@@ -40,11 +41,11 @@ _LEFT_OUT = frozenset(
         "gateway.combining",
         "gateway.command",
         "gateway.configuration",
+        "gateway.continued_stream",
         "gateway.continuing",
         "gateway.continuing_named",
         "gateway.counting",
         "gateway.dialects",
-        "gateway.engines",
         "gateway.errors",
         "gateway.explaining",
         "gateway.exposition",
@@ -59,6 +60,7 @@ _LEFT_OUT = frozenset(
         "gateway.limits.refusals",
         "gateway.limits.rulebook",
         "gateway.limits.valkey",
+        "gateway.loose_events",
         "gateway.networks",
         "gateway.options",
         "gateway.outcomes",
@@ -78,7 +80,7 @@ _LEFT_OUT = frozenset(
 )
 _TYPED_BY = ("compiled", "contracts", "gateway", "scheduling", "simulator")
 # Changes whenever what is done with the sources does, so that builds of older steps are not used.
-_REVISION = "2"
+_REVISION = "3"
 
 
 def list_sources(root: Path = ROOT) -> list[Path]:

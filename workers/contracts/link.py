@@ -24,6 +24,7 @@ PROTOCOL_VERSION = 1
 CLOSE_UNAUTHORISED = 4401
 CLOSE_BAD_FRAME = 4400
 CLOSE_REPLACED = 4409
+CLOSE_REMOVED = 4410  # an operator has removed the node; an unknown token alone does not say so
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag="hello"):

@@ -54,7 +54,8 @@ def charged(listed_pico_usd: int, price: Price) -> int:
 
 def price_for(version: Version, tenant: TenantPolicy) -> Price:
     """The version's price as this tenant pays it."""
-    tenant_bp = tenant.discounts_bp.get(version.model, tenant.discounts_bp.get(EVERY_MODEL, 0))
+    discounts_bp = tenant.discounts_bp
+    tenant_bp = discounts_bp.get(version.model, discounts_bp.get(EVERY_MODEL, 0)) if discounts_bp else 0
     batch_bp = version.batch_discount_bp if tenant.service_class == BATCH_CLASS else 0
     return discounted(version.price, batch_bp, tenant_bp) if tenant_bp or batch_bp else version.price
 

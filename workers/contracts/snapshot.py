@@ -127,7 +127,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     points to: names of hosts, or "*" for every name (but no address in numbers); none means that it must be in the
     request itself. A tenant that `limits` leaves out has none. `prompt_key` is base64 of 32 raw X25519 bytes; without
     one no prompt is kept. `gateways` are those of all nodes that have told where they answer: files and batches are
-    asked for where they are kept, models where they run.
+    asked for where they are kept, models where they run. By `peer_secret` they prove to each other what they are.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -146,3 +146,4 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     limits: list[TenantLimits] = field(default_factory=list)
     prompt_key: str = ""
     gateways: list[GatewayAddress] = field(default_factory=list)
+    peer_secret: str = ""

@@ -1,11 +1,7 @@
-"""Health, readiness and metrics, on a port and a thread of their own, so that no load delays a probe."""
+"""What the admin port shows: health, readiness, metrics, and why a request went where it went."""
 
 import json
-import socket
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -15,7 +11,6 @@ from workers.contracts.telemetry import GatewayReport
 from workers.gateway.exposition import CONTENT_TYPE, render
 from workers.gateway.metrics import RequestMetrics
 
-_PROBE_TIMEOUT_S = 5
 JSON = "application/json"
 DECISION = "/decisions/"
 # The loop beats four times a second: after so long without, it is stuck and not busy.
@@ -71,36 +66,6 @@ class Pages:
 
     def _report(self) -> tuple[int, str, str]:
         return 200, JSON, msgspec.json.encode(self._read_report()).decode()
-
-
-class Answering(Protocol):
-    def answer(self, path: str) -> tuple[int, str, str]:
-        """Status, content type and body."""
-
-
-def start_admin(listening: socket.socket, pages: Answering) -> ThreadingHTTPServer:
-    """Serves until `shutdown()`."""
-
-    class Probe(BaseHTTPRequestHandler):
-        timeout = _PROBE_TIMEOUT_S
-
-        def do_GET(self) -> None:
-            status, kind, body = pages.answer(self.path.partition("?")[0])
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body.encode())))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            pass
-
-    server = ThreadingHTTPServer(listening.getsockname(), Probe, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listening
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, name="admin", daemon=True).start()
-    return server
 
 
 def reasons_not_ready(report: GatewayReport) -> list[str]:

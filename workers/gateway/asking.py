@@ -20,6 +20,8 @@ class Question:
     `alternatives` are the versions that may answer instead; `served_name` is then theirs. `needs_usage`: it comes only
     if it is asked for.
 
+    `prompt_bytes` are what an estimate of its tokens may go by; of sound and other files nothing is known.
+
     `output_limit` is the client's own, in tokens. `rank` of its class is its `priority` in an engine that has any: less
     is served first there, too.
     """
@@ -30,6 +32,7 @@ class Question:
         "output_limit",
         "path",
         "peek",
+        "prompt_bytes",
         "public_model",
         "rank",
         "request",
@@ -48,6 +51,7 @@ class Question:
         *,
         public_model: str,
         served_name: str,
+        prompt_bytes: int = 0,
         output_limit: int | None = None,
         rank: int = 0,
         alternatives: tuple[Alternative, ...] = (),
@@ -62,16 +66,12 @@ class Question:
         self.rank = rank
         self.alternatives = alternatives
         self.output_limit = output_limit
+        self.prompt_bytes = prompt_bytes
         self.needs_usage = path.asks_for_usage and wants_stream(peek)
 
     @property
     def is_renamed(self) -> bool:
         return self.public_model != self.served_name
-
-    @property
-    def prompt_bytes(self) -> int:
-        """What an estimate of its tokens may go by; of sound and other files nothing is known."""
-        return 0 if self.path.is_form else len(self.request.body)
 
     def degrade(self, version_id: str, settlement: Settlement) -> Header:
         """That alternative answers, and is paid for. Returns what says so to the client."""

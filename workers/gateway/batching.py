@@ -3,7 +3,8 @@
 from typing import Protocol
 
 from workers.gateway.asking import Question
-from workers.gateway.attempt import Asker, Attempt
+from workers.gateway.attempt import Attempt
+from workers.gateway.call import Asker
 from workers.gateway.combining import Inputs, combine, read_inputs, split
 from workers.gateway.engines import Engine
 from workers.gateway.heads import AnswerHead, without_header

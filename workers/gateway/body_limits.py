@@ -19,6 +19,7 @@ from workers.gateway.errors import GatewayError, bad_request
 MAX_DEPTH = 256
 MAX_MESSAGES = 4096
 _ROLE = b'"role"'
+_BACKSLASH = 92
 # So many are found one by one, which is faster than to look at every byte; most bodies have no more.
 _FEW = 12
 _ADDRESS_FIELDS = frozenset(("url", "image_url", "video_url", "audio_url", "file_url"))
@@ -50,10 +51,10 @@ def _count(body: bytes, mark: bytes) -> int:
 
 def _may_hold_address(body: bytes) -> bool:
     """In a field that is named so, or by a name of which a letter is escaped."""
-    # `find` where `in` would do: that raises and catches an error inside, each time.
+    # `find` where `in` would do: for bytes that raises and catches an error inside; for one byte's number it does not.
     if body.find(b'url"') >= 0 and (b'_url"' in body or b'"url"' in body):
         return True
-    return body.find(b"\\") >= 0 and body.find(b"\\u00") >= 0
+    return _BACKSLASH in body and body.find(b"\\u00") >= 0
 
 
 def _is_deep(body: bytes) -> bool:

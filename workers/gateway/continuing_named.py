@@ -16,8 +16,9 @@ from workers.gateway.apis.spoken import Spoken, SpokenMessage, SpokenResponse
 from workers.gateway.apis.voices import End, MessageVoice, ResponseVoice, Voice
 from workers.gateway.as_chat import chat_of_message, chat_of_response
 from workers.gateway.asking import Question
-from workers.gateway.attempt import Asker, Attempt
+from workers.gateway.attempt import Attempt
 from workers.gateway.bodies import Usage
+from workers.gateway.call import Asker
 from workers.gateway.counting import CountedAttempt
 from workers.gateway.engines import Engine
 from workers.gateway.event_stream import EVENT_END

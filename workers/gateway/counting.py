@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from workers.gateway.attempt import Asker, Attempt
+from workers.gateway.attempt import Attempt
+from workers.gateway.call import Asker
 from workers.gateway.engines import Engine
 from workers.gateway.heads import AnswerHead
 from workers.gateway.upstream import UpstreamError

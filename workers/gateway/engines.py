@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from workers.contracts.endpoints import BatchShape, Endpoint
 from workers.engines.costs import load_profiles
@@ -15,20 +15,31 @@ if TYPE_CHECKING:
     from workers.engines.interface import EngineReading
 
 
-class Engine(Struct, eq=False):
+class Engine:
     """An endpoint with its connections, and what was learned of it.
 
     `tokens_per_s` is the pace of one request there; 0 is unknown. `fingerprint` is as StreamFilter has it. `reading` is
     what it said of itself last, `cache_state` how far its KV events are followed ("": not).
     """
 
-    endpoint: Endpoint
-    pool: EnginePool
-    tokens_per_s: float = 0.0
-    fingerprint: bytes | None = None
-    reading: "EngineReading | None" = None
-    kv_capacity_tokens: int | None = None
-    cache_state: str = ""
+    __slots__ = (
+        "cache_state",
+        "endpoint",
+        "fingerprint",
+        "kv_capacity_tokens",
+        "pool",
+        "reading",
+        "tokens_per_s",
+    )
+
+    def __init__(self, endpoint: Endpoint, pool: EnginePool) -> None:
+        self.endpoint = endpoint
+        self.pool = pool
+        self.tokens_per_s = 0.0
+        self.fingerprint: bytes | None = None
+        self.reading: EngineReading | None = None
+        self.kv_capacity_tokens: int | None = None
+        self.cache_state = ""
 
     @property
     def block_tokens(self) -> int | None:

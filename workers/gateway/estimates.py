@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from math import exp, log
 
+from workers.contracts.settlement import BYTES_PER_TOKEN
+from workers.gateway.attachments import NOTHING_ATTACHED, Attached, find_attached
 from workers.gateway.bodies import Peek
 from workers.gateway.lines import ERROR_RATE, Line
 
@@ -16,21 +18,29 @@ WELL_KNOWN_AFTER = 64
 PRIOR_LOG_LENGTH = 5.0
 LENGTH_RATE = 0.05
 FIRST_LENGTH_RATE = 0.25
-# What an image or a sound stands for, as no byte of it is text.
-TOKENS_PER_ATTACHMENT = 1024
-_BASE64 = b";base64,"
-_ATTACHMENT = re.compile(rb";base64,[A-Za-z0-9+/=]*")
+ATTACHMENT_RATE = 0.2
 _TOKEN_IDS = re.compile(rb"[\[\s]*\[\s*[0-9]")
 
 
 class Prompt:
-    """`text_bytes` is 0 where the tokens do not follow from the size of a text."""
+    """`text_bytes` is 0 where tokens do not follow from the size of a text. `attached_tokens` are among `tokens`."""
 
-    __slots__ = ("text_bytes", "tokens")
+    __slots__ = ("attached", "attached_tokens", "text_bytes", "tokens")
 
-    def __init__(self, tokens: int, text_bytes: int = 0) -> None:
+    def __init__(
+        self, tokens: int, text_bytes: int = 0, attached: Attached = NOTHING_ATTACHED, attached_tokens: int = 0
+    ) -> None:
         self.tokens = tokens
         self.text_bytes = text_bytes
+        self.attached = attached
+        self.attached_tokens = attached_tokens
+
+    def counted_bytes(self, body_bytes: int) -> int:
+        """Of the whole body, what an estimate may go by: what is attached counts as a text of as many tokens would."""
+        return body_bytes - self.attached.size_bytes + self.attached_tokens * BYTES_PER_TOKEN
+
+
+UNMEASURED = Prompt(0)
 
 
 class Length:
@@ -61,6 +71,7 @@ class Estimates:
 
     def __init__(self) -> None:
         self.prompts: OrderedDict[str, Line] = OrderedDict()
+        self.attachments: OrderedDict[str, float] = OrderedDict()
         self.lengths: OrderedDict[tuple[str, str], Length] = OrderedDict()
 
     def measure(self, version_id: str, found: Peek, text: Sequence[bytes], body_bytes: int) -> Prompt:
@@ -68,16 +79,11 @@ class Estimates:
         ids = found.prompt or found.input
         if ids and _TOKEN_IDS.match(ids):
             return Prompt(bytes(ids).count(b",") + 1)
-        size = 0
-        files: list[bytes] = []
-        for part in text:
-            size += len(part)
-            # The search for one letter is many times faster, and most texts have none.
-            if part.find(b";") >= 0 and part.find(_BASE64) >= 0:
-                files += _ATTACHMENT.findall(part)
-        if files:
-            size -= sum(map(len, files))
-            return Prompt(self._expect(version_id, size) + len(files) * TOKENS_PER_ATTACHMENT)
+        size = sum(map(len, text))
+        attached = find_attached(text[1:] if found.tools else text)  # tools only describe
+        if attached.count:
+            tokens = self._attached_tokens(version_id, attached)
+            return Prompt(self._expect(version_id, size - attached.size_bytes) + tokens, 0, attached, tokens)
         size = size or body_bytes
         return Prompt(self._expect(version_id, size), size)
 
@@ -88,6 +94,21 @@ class Estimates:
 
     def learn_prompt(self, version_id: str, text_bytes: int, tokens: int) -> None:
         self._line(version_id).learn(text_bytes, tokens)
+
+    def learn_input(self, version_id: str, prompt: Prompt, tokens: int) -> None:
+        """From an engine's count of it."""
+        if prompt.attached.count:
+            self._learn_attached(version_id, prompt, tokens)
+        elif prompt.text_bytes:
+            self.learn_prompt(version_id, prompt.text_bytes, tokens)
+
+    def _learn_attached(self, version_id: str, prompt: Prompt, tokens: int) -> None:
+        """What the text does not account for is what was attached: so much each."""
+        each = max(0, tokens - (prompt.tokens - prompt.attached_tokens)) / prompt.attached.count
+        known = self.attachments.pop(version_id, each)
+        self.attachments[version_id] = known + ATTACHMENT_RATE * (each - known)
+        if len(self.attachments) > MAX_VERSIONS:
+            self.attachments.popitem(last=False)
 
     def knows_prompts(self, version_id: str) -> bool:
         line = self.prompts.get(version_id)
@@ -107,6 +128,10 @@ class Estimates:
 
     def _expect(self, version_id: str, text_bytes: int) -> int:
         return int(self._line(version_id).expect(text_bytes) + 0.5)
+
+    def _attached_tokens(self, version_id: str, attached: Attached) -> int:
+        """None while the version's have not been seen: a guess must not refuse the request that would correct it."""
+        return round(attached.count * self.attachments.get(version_id, 0.0))
 
     def _line(self, version_id: str) -> Line:
         line = self.prompts.get(version_id)

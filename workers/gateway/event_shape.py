@@ -5,6 +5,7 @@ not be searched for anything else.
 """
 
 from workers.gateway.event_stream import EVENT_END
+from workers.gateway.running_counts import RunningCount, running_count
 
 _FIRST_CHOICE = b'"choices":[{"index":0,'
 _NO_FINISH = b'"finish_reason":null'
@@ -17,19 +18,25 @@ class EventShape:
 
     `after` begins with the quote that ends the text, so that no text can contain it: a quote within is escaped, and
     what follows it in `after` holds quotes that are not. It ends with the brace that opens the count, if there is one.
+    `running_count` reads counts in the words that are known.
     """
 
-    __slots__ = ("_closing", "after", "before", "has_count")
+    __slots__ = ("_closing", "after", "before", "has_count", "running_count")
 
-    def __init__(self, before: bytes, after: bytes, *, has_count: bool) -> None:
+    def __init__(
+        self, before: bytes, after: bytes, *, has_count: bool, running_count: RunningCount | None = None
+    ) -> None:
         self.before = before
         self.after = after
         self.has_count = has_count
+        self.running_count = running_count
         self._closing = after if has_count else after + EVENT_END
+        if running_count is not None:
+            self._closing += running_count.lead
 
     def find_run(self, events: bytes, at: int) -> "Run":
         """All events of this shape from `at` on, up to the first that has to be looked at by itself."""
-        before, closing = self.before, self._closing
+        before, closing, counts = self.before, self._closing, self.running_count
         run = Run(at)
         while True:
             text_at = at + len(before)
@@ -39,7 +46,12 @@ class EventShape:
             end = text_end + len(closing)
             if text_end < 0 or events[text_end:end] != closing:
                 return run
-            if self.has_count:
+            if counts is not None:
+                end = counts.end_of_event(events, end)
+                if end < 0:
+                    return run
+                run.output_tokens = counts.output_tokens
+            elif self.has_count:
                 count_end = events.find(b"\n", end)
                 if not _is_count(events, end, count_end):
                     return run
@@ -50,13 +62,16 @@ class EventShape:
 
 
 class Run:
-    """Events of one shape, one after the other: their texts, where the last one counts, and where the next begins."""
+    """Events of one shape, one after the other: their texts, what or where the last one counts, where the next begins.
 
-    __slots__ = ("count_at", "count_end", "end", "texts")
+    `output_tokens` is what it counts where that is read by a RunningCount; else it stands at `count_at`.
+    """
+
+    __slots__ = ("count_at", "count_end", "end", "output_tokens", "texts")
 
     def __init__(self, at: int) -> None:
         self.texts: list[bytes] = []
-        self.count_at = self.count_end = 0
+        self.count_at = self.count_end = self.output_tokens = 0
         self.end = at
 
 
@@ -72,7 +87,8 @@ def shape_of(event: bytes, text_mark: bytes, count_key: bytes) -> EventShape | N
     after = rest[: key_at + len(count_key)] if key_at >= 0 else rest
     if _NO_FINISH not in after or after.count(b'{"index":') or not event.endswith(b"}"):
         return None
-    return EventShape(event[:start], after, has_count=key_at >= 0)
+    counts = running_count(rest[len(after) :]) if key_at >= 0 else None
+    return EventShape(event[:start], after, has_count=key_at >= 0, running_count=counts)
 
 
 def end_of_string(event: bytes, start: int) -> int:

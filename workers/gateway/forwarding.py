@@ -9,14 +9,16 @@ from workers.gateway.answering import ClientAnswer
 from workers.gateway.apis.interface import API
 from workers.gateway.apis.openai import OpenAI
 from workers.gateway.batches.places import node_tag, tag_of
+from workers.gateway.call import Call
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
 from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.turns import Turn
-from workers.gateway.upstream import EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.upstream import EnginePool, UpstreamError
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +34,11 @@ _API = OpenAI()
 class ElsewhereError(Exception):
     """No engine of the version is here; `pools` are of the gateways whose nodes have some."""
 
-    def __init__(self, version_id: str, pools: "list[EnginePool]") -> None:
+    def __init__(self, version_id: str, pools: "list[EnginePool]", silences: Silences) -> None:
         super().__init__(version_id)
         self.version_id = version_id
         self.pools = pools
+        self.silences = silences
 
 
 class Neighbours:
@@ -47,6 +50,7 @@ class Neighbours:
         self._urls = urls
         self._pools: dict[str, EnginePool] = {}
         self._turns = 0
+        self.silences = Silences()
 
     def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
         """None of what is, or would be, here."""
@@ -65,7 +69,7 @@ class Neighbours:
         others = self._others(version)
         self._turns += 1
         first = self._turns % len(others) if others else 0
-        return [self._pool(url) for url in others[first:] + others[:first]]
+        return self.silences.last([self._pool(url) for url in others[first:] + others[:first]])
 
     def _others(self, version: Version) -> list[str]:
         urls = self._urls() if version.node_ids else {}
@@ -89,7 +93,8 @@ class Neighbours:
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
-    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked.
+    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked. One that falls
+    silent (neighbour_watch.py) before a byte of its answer has come makes way for the next.
     """
 
     def __init__(
@@ -101,69 +106,102 @@ class Forwarding:
         *,
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
+        silences: Silences | None = None,
     ) -> None:
         self._client = client
         self._request = request
         self._message = message
         self._lost = lost
         self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
-        self._upstream: UpstreamConnection | None = None
-        self._pool: EnginePool | None = None
-        self._again: asyncio.Task[None] | None = None
+        self._pools: list[EnginePool] = []
+        self._call: Call | None = None
         self._head: AnswerHead | None = None
-        self._is_over = False
+        self._silences = silences or Silences()
+        self._heard = Heard()
+        self._watch: asyncio.Task[None] | None = None
 
-    async def run(self, pools: Sequence[EnginePool], *, is_fresh: bool = False) -> None:
-        """The first of them that can be reached; `is_fresh`: not by a connection that was kept."""
-        for pool in pools:
-            try:
-                connection = (None if is_fresh else pool.take_idle()) or await pool.connect()
-            except UpstreamError as error:
-                logger.warning("another node's gateway cannot be reached: %s", error)
-                continue
-            if self._is_over:
-                pool.put_back(connection)
-                return
-            self._upstream, self._pool = connection, pool
-            connection.ask(self._message(pool.authority), self)
+    def begin(self, pools: Sequence[EnginePool]) -> None:
+        """At the first of them that can be reached."""
+        self._client.owner = self
+        self._pools = list(pools)
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        if self._pools:
+            pool = self._pools.pop(0)
+            self._call = Call(pool, self._message(pool.authority), self)
+            self._watch = asyncio.create_task(self._leave_when_silent(pool))
+            self._call.begin()
             return
-        if not self._is_over:
-            self._is_over = True
-            if self._lost is not None:
-                self._lost(unreachable())
+        if self._lost is not None:
+            self._lost(unreachable())
+        self._answer.send_error(unreachable())
+
+    @property
+    def is_client_stalled(self) -> bool:
+        return self._client.write_paused_at is not None
+
+    async def _leave_when_silent(self, pool: EnginePool) -> None:
+        await until_lost(pool, self._heard)
+        self._silences.note(pool)
+        call, self._call = self._call, None
+        if call is None:
+            return
+        if call.was_asked:
+            self._lost = None  # the record is written there
+        call.abandon()
+        logger.warning("another node's gateway has fallen silent: %s", pool.authority.decode())
+        if self._head is None:
+            self._ask_next()
+        else:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        """An answer that has begun is cut off: its framing tells the client that something is missing."""
+        if self._answer.head is None:
             self._answer.send_error(unreachable())
+        else:
+            self._client.transport.abort()
+
+    def _end_call(self) -> Call | None:
+        call, self._call = self._call, None
+        if self._watch is not None:
+            self._watch.cancel()
+        return call
 
     # -- from the client's connection
 
     def client_left(self) -> None:
-        self._is_over = True
-        if self._upstream is not None:
-            self._upstream.abandon()
+        call = self._end_call()
+        if call is not None:
+            call.abandon()
 
     def client_paused(self) -> None:
-        if self._upstream is not None:
-            self._upstream.transport.pause_reading()
+        if self._call is not None:
+            self._call.pause()
 
     def client_resumed(self) -> None:
-        if self._upstream is not None:
-            self._upstream.transport.resume_reading()
+        if self._call is not None:
+            self._call.resume()
 
     # -- from the other gateway's
 
     def answer_began(self, head: AnswerHead) -> None:
         self._head = head
-        if self._request.method == b"HEAD" and self._upstream is not None:
-            self._is_over = True
-            self._upstream.abandon()
+        self._heard.count += 1
+        if self._request.method == b"HEAD" and self._call is not None:
+            self.client_left()
             self._client.respond_with(head.status, head.lines_downstream, b"")
 
     def answer_received(self, pieces: list[bytes]) -> None:
+        self._heard.count += 1
         if self._head is not None:
             self._answer.send_part(self._head, b"".join(pieces))
 
     def answer_ended(self, pieces: list[bytes]) -> None:
-        self._upstream = None
-        self._is_over = True
+        call = self._end_call()
+        if call is not None:
+            call.ended()
         if self._head is None:
             return
         if self._answer.head is None:
@@ -172,20 +210,15 @@ class Forwarding:
             self._answer.end(self._head, b"".join(pieces))
 
     def answer_failed(self, error: UpstreamError) -> None:
-        """An answer that has begun is cut off: its framing tells the client that something is missing."""
-        if self._is_over:
+        call = self._call
+        if call is None or (self._head is None and not call.failed()):
             return
-        upstream, self._upstream = self._upstream, None
-        if self._head is None and self._pool is not None and upstream is not None and upstream.was_used:
-            # It had only closed a kept connection while that was idle.
-            self._again = asyncio.create_task(self.run([self._pool], is_fresh=True))
-            return
-        self._is_over = True
         logger.warning("another node's gateway did not answer: %s", error)
-        if self._answer.head is None:
-            self._answer.send_error(unreachable())
+        self._end_call()
+        if call.was_asked:
+            self._break_off()
         else:
-            self._client.transport.abort()
+            self._ask_next()
 
 
 def message_for_engine(request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str) -> bytes:
@@ -216,11 +249,9 @@ def _message(request: HttpRequest, authority: bytes, address: str, headers: Head
     )
 
 
-def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> "asyncio.Task[None]":
+def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> None:
     address = peer_of(client.transport)
-    forwarding = Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, []))
-    client.owner = forwarding
-    return asyncio.create_task(forwarding.run([pool]))
+    Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, [])).begin([pool])
 
 
 def begin_elsewhere(
@@ -232,16 +263,15 @@ def begin_elsewhere(
     api: API,
     request_id: str,
     lost: Callable[[GatewayError], None],
-) -> "asyncio.Task[None]":
+) -> None:
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
     address = peer_of(client.transport)
 
     def message(authority: bytes) -> bytes:
         return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
 
-    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost)
-    client.owner = forwarding
-    return asyncio.create_task(forwarding.run(elsewhere.pools))
+    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
+    forwarding.begin(elsewhere.pools)
 
 
 def unreachable() -> GatewayError:

@@ -1,6 +1,5 @@
 """From a request for an engine, of somebody known, to its exchange; or to its refusal, which leaves a record too."""
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -71,7 +70,6 @@ class Intake:
         self.neighbours: Neighbours | None = None
         self._connections = connections
         self._random_bits = randomness.getrandbits
-        self._forwardings: set[asyncio.Task[None]] = set()
 
     def take(
         self,
@@ -110,7 +108,7 @@ class Intake:
     ) -> None:
         if self.tracer is not None:
             self.tracer.forget(settlement.record_id)
-        task = begin_elsewhere(
+        begin_elsewhere(
             client,
             request,
             introduction.extra_headers,
@@ -119,8 +117,6 @@ class Intake:
             request_id=settlement.request_id,
             lost=lambda error: self._turn_away(settlement, introduction, error),
         )
-        self._forwardings.add(task)
-        task.add_done_callback(self._forwardings.discard)
 
     def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
         outcome = _outcome_of(error)
@@ -227,6 +223,7 @@ class Intake:
             found,
             public_model=model,
             served_name=version.served_name,
+            prompt_bytes=0 if path.is_form else terms.prompt.counted_bytes(len(request.body)),
             output_limit=terms.output_limit,
             rank=terms.request.rank,
             alternatives=terms.alternatives,

@@ -10,7 +10,6 @@ import msgspec
 
 from workers.contracts.journal import (
     ALIVE_AT_WORD,
-    COUNTED,
     FOLLOWING,
     HEAD_BYTES,
     JOURNAL_SUFFIX,
@@ -33,6 +32,7 @@ ROOM_SLOTS = 96
 _MAX_TOKENS = 0x7FFF_FFFF
 _EXTENT_BYTES = SLOTS_PER_EXTENT * SLOT_BYTES
 _WORDS_PER_SLOT = SLOT_BYTES // 8
+_COUNTED_HALF = 0x8000_0000  # the upper half of COUNTED
 
 
 Notes = tuple[int, int, int]
@@ -42,24 +42,32 @@ _NO_NOTES: Notes = (0, 0, 0)
 class Slot:
     """A place in the journal. `following` holds the rest of an entry that is longer than a piece."""
 
-    __slots__ = ("_at", "_bytes", "_words", "following", "number")
+    __slots__ = ("_at", "_bytes", "_counted_input", "_halves", "_words", "following", "number")
 
-    def __init__(self, number: int, extent: memoryview, words: memoryview) -> None:
+    def __init__(self, number: int, extent: memoryview, words: memoryview, halves: memoryview) -> None:
         in_extent = number % SLOTS_PER_EXTENT
         self.number = number
         self._at = in_extent * _WORDS_PER_SLOT
         self._bytes = extent[in_extent * SLOT_BYTES + SLOT_HEAD_BYTES : (in_extent + 1) * SLOT_BYTES]
         self._words = words
+        self._halves = halves
+        self._counted_input = -1  # as it stands there
         self.following: list[Slot] = []
 
     def count(self, input_tokens: int, output_tokens: int) -> None:
         """What the engine says by now."""
         if not (0 <= input_tokens <= _MAX_TOKENS and 0 <= output_tokens <= _MAX_TOKENS):
             input_tokens, output_tokens = _within(input_tokens), _within(output_tokens)
-        self._words[self._at + 1] = COUNTED | input_tokens << 32 | output_tokens
+        # With each event of a stream, and numbers of 64 bits are slow: so by halves, of which the input seldom changes.
+        low = 2 * (self._at + 1)
+        if input_tokens != self._counted_input:
+            self._counted_input = input_tokens
+            self._halves[low + 1] = _COUNTED_HALF | input_tokens
+        self._halves[low] = output_tokens
 
     def guess(self, input_tokens: int, output_tokens: int) -> None:
         """What may be supposed of an engine that does not count along; 0 input tokens are unknown."""
+        self._counted_input = -1
         self._words[self._at + 1] = _within(input_tokens) << 32 | _within(output_tokens)
 
     def detail(self, cached_input_tokens: int, reasoning_tokens: int) -> None:
@@ -74,6 +82,7 @@ class Slot:
 
     def fill(self, state: int, piece: bytes, next_slot: int, notes: Notes) -> None:
         words, at = self._words, self._at
+        self._counted_input = -1
         self._bytes[: len(piece)] = piece
         words[at + 1], words[at + 2], words[at + 3] = notes
         words[at] = _word_0(state, len(piece), next_slot)
@@ -205,9 +214,9 @@ class Journal:
         start = HEAD_BYTES + self._extents * _EXTENT_BYTES
         os.posix_fallocate(self._fd, start, _EXTENT_BYTES)
         extent = memoryview(mmap.mmap(self._fd, _EXTENT_BYTES, offset=start))
-        words = extent.cast("Q")
+        words, halves = extent.cast("Q"), extent.cast("I")
         first = self._extents * SLOTS_PER_EXTENT
-        self._free += [Slot(first + index, extent, words) for index in reversed(range(SLOTS_PER_EXTENT))]
+        self._free += [Slot(first + index, extent, words, halves) for index in reversed(range(SLOTS_PER_EXTENT))]
         self._extents += 1
 
 

@@ -164,10 +164,13 @@ class Meter:
         )
 
     def _count(self, record: UsageRecord, now: float) -> None:
+        outcome, ttft_ms = record.outcome, record.ttft_ms
         self.requests_total += 1
-        self.refused_total += record.outcome == "refused"
-        self.failed_total += record.outcome == "failed"
+        if outcome == "refused":
+            self.refused_total += 1
+        elif outcome == "failed":
+            self.failed_total += 1
         self.input_tokens_total += record.input_tokens
         self.output_tokens_total += record.output_tokens
-        if record.ttft_ms is not None:
-            self._ttfts.append((now, record.ttft_ms))
+        if ttft_ms is not None:
+            self._ttfts.append((now, ttft_ms))

@@ -15,7 +15,7 @@ _PICO_PLACES = 12
 _MAX_VALUE_PICO_USD = 2**63 - 1
 
 
-class _Report(Struct):
+class _Report(Struct, forbid_unknown_fields=True):
     success: bool
     request_id: str = ""
     workflow_id: str = ""
@@ -35,6 +35,8 @@ def read_outcome(body: bytes) -> TaskOutcome:
         raise _refused("Give request_id or workflow_id, one of them.", "request_id")
     if len(report.request_id + report.workflow_id) > MAX_ID:
         raise _refused(f"An id has {MAX_ID} characters at most.", "request_id" if report.request_id else "workflow_id")
+    if not (report.request_id + report.workflow_id).isprintable():
+        raise _refused("An id has printable characters only.", "request_id" if report.request_id else "workflow_id")
     return TaskOutcome(
         request_id=report.request_id,
         workflow_id=report.workflow_id,

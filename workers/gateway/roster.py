@@ -45,8 +45,8 @@ class Roster:
             commands = self._tell(engine)
         report = EngineReport(
             taken_at=taken_at,
-            running=reading.running_requests or 0,
-            waiting=reading.waiting_requests or 0,
+            running=reading.running_requests,
+            waiting=reading.waiting_requests,
             kv_usage=reading.kv_used_ratio,
             steps_total=reading.steps_total,
             tokens_total=reading.generated_tokens_total,

@@ -10,17 +10,24 @@ import msgspec
 
 from workers.gateway.bodies import Usage, decode_usage
 from workers.gateway.dialects import Dialect
+from workers.gateway.event_fields import (
+    ERROR,
+    FINGERPRINT_KEY,
+    USAGE_KEY,
+    choice_index,
+    end_of_object,
+    fingerprint_of,
+    is_loose,
+)
 from workers.gateway.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.event_stream import EVENT_END, EventStream
+from workers.gateway.loose_events import LooseEvent, read_loose
+from workers.gateway.running_counts import CountsByChoice
 
 _END = EVENT_END
 _EVENT = b"data: {"
-_ERROR = b'data: {"error"'
-_DONE = b"data: [DONE]"
-_CHOICE_INDEX = re.compile(rb'"index":(\d+)')
-_USAGE_KEY = b',"usage":{'
+_DONE = (b"data: [DONE]", b"data:[DONE]")
 _FINISH = b'"finish_reason":"'
-_FINGERPRINT_KEY = b',"system_fingerprint":'
 _ROLE_DELTA = b'"delta":{"role":'
 _WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
@@ -28,7 +35,6 @@ _OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?
 _ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
-_FIRST_CHOICE = b'"choices":[{"index":0,'
 
 
 class StreamFilter(EventStream):
@@ -59,11 +65,12 @@ class StreamFilter(EventStream):
         self._dialect = dialect
         self._hide_usage = hide_usage
         self._hide_counts = hide_counts
+        self._rename_to = rename
         self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
         self._choices_per_prompt = choices_per_prompt
         self._held: list[bytes] = []
         self._final_usage = b""
-        self._counts: dict[bytes, bytes] = {}
+        self.counts = CountsByChoice()
         self.fingerprint = fingerprint
         self.events_with_output = 0
         self.has_error = False
@@ -72,7 +79,7 @@ class StreamFilter(EventStream):
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
         self._shape: EventShape | None = None
-        self._shape_shown = b""
+        self._shape_shown = self._shape_end = b""
         self._after_text = _OBJECT_END if text_mark.startswith(_DELTA) else _COMMA
         self._last_event = b""
         self._held_error: list[bytes] = []
@@ -95,7 +102,7 @@ class StreamFilter(EventStream):
     @property
     def usage(self) -> Usage | None:
         """The engine's final word, or what it had reported of every choice when the stream broke off."""
-        counts = self._counts
+        counts = self.counts.by_choice()
         if not (counts or self._final_usage):
             return None
         if self._final_usage and (self._dialect.counts_every_choice or len(counts) <= 1):
@@ -146,27 +153,44 @@ class StreamFilter(EventStream):
         """What goes out for the events of a run that begins at `at`."""
         self.events_with_output += len(run.texts)
         if self.text is not None:
-            self.text += b"".join(run.texts)
+            self.text += run.texts[0] if len(run.texts) == 1 else b"".join(run.texts)
         if shape.has_count:
-            self._counts[b"0"] = events[run.count_at : run.count_end]
+            self._note_count(shape, run, events)
         if self._rename is None and not (shape.has_count and self._hide_counts):
             return events[at : run.end]
         if shape.has_count and not self._hide_counts:
             return b"".join([self._renamed(event) + _END for event in events[at : run.end - len(_END)].split(_END)])
-        after = shape.after[: -len(self._dialect.count_key)] + b"}" if shape.has_count else shape.after
-        before, after = self._shape_shown, after + _END
+        before, after = self._shape_shown, self._shape_end
+        if len(run.texts) == 1:
+            return b"".join((before, run.texts[0], after))
         return before + (after + before).join(run.texts) + after
+
+    def _note_count(self, shape: EventShape, run: Run, events: bytes) -> None:
+        counted = shape.running_count
+        if counted is None:
+            self.counts.note(b"0", events[run.count_at : run.count_end])
+            return
+        self.counts.note_running(counted.input_tokens, run.output_tokens)
+        if self._final_usage:
+            self.counts.write_down()  # it has had its final word
 
     def _pass(self, event: bytes) -> bytes:
         """From now on the stream's shape is that of this event, if it may be one."""
         shape = None if self._held else shape_of(event, self._text_mark, self._dialect.count_key)
         if shape is not None:
-            self._shape, self._shape_shown = shape, self._renamed(shape.before)
+            self._adopt(shape)
         return self._pass_any(event)
 
+    def _adopt(self, shape: EventShape) -> None:
+        after = shape.after
+        if shape.has_count and self._hide_counts:
+            after = after[: -len(self._dialect.count_key)] + b"}"
+        self._shape, self._shape_shown, self._shape_end = shape, self._renamed(shape.before), after + _END
+
     def _pass_any(self, event: bytes) -> bytes:
-        if not event.startswith(_EVENT):
-            return self._pass_other(event)
+        if not event.startswith(_EVENT) or is_loose(event):
+            loose = read_loose(event)
+            return self._pass_loose(loose) if loose is not None else self._pass_other(event)
         if _NO_CHOICES in event:
             return self._pass_usage_event(event)
         key = self._dialect.count_key
@@ -175,14 +199,14 @@ class StreamFilter(EventStream):
             start = at + len(key) - 1
             end = event.find(b"}", start) + 1
             if event.find(b"{", start + 1, end) >= 0 or not end:
-                end = _end_of_object(event, start)
-            self._counts[_choice_index(event)] = event[start:end]
+                end = end_of_object(event, start)
+            self.counts.note(choice_index(event), event[start:end])
             if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
     def _pass_output(self, event: bytes) -> bytes:
-        if event.startswith(_ERROR):
+        if event.startswith(ERROR):
             self.has_error = True
             if self.text is not None and _ENGINE_FAILURE.search(event):
                 self._held_error.append(event)
@@ -209,11 +233,33 @@ class StreamFilter(EventStream):
         elif not event.endswith(_WITHOUT_OUTPUT) and not _OPENING.search(event):
             self.text = None
 
+    def _pass_loose(self, event: LooseEvent) -> bytes:
+        """What is written in an unknown way is not gone on with elsewhere."""
+        self.text = None
+        self.has_error |= event.is_error
+        if event.has_choices:
+            self._count_loose(event)
+        elif usage := event.raw("usage"):
+            self._take_final(usage)
+            if self._hide_usage:
+                return self._release()
+        if self._rename_to is not None:
+            event.rename(*self._rename_to)
+        return self._release() + event.shown() + _END
+
+    def _count_loose(self, event: LooseEvent) -> None:
+        key = self._dialect.count_key.decode().split('"')[1]
+        if counts := event.raw(key):
+            self.counts.note(event.choice_index, counts)
+        if self._hide_counts and (self._dialect.counts_in_finish or not event.has_finish):
+            event.remove(key)
+        self.events_with_output += event.has_output
+
     def _pass_other(self, event: bytes) -> bytes:
         if self._held_error:
             self._held_error.append(event)
             return b""
-        self.has_ended = self.has_ended or event == _DONE
+        self.has_ended = self.has_ended or event in _DONE
         return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
@@ -221,16 +267,21 @@ class StreamFilter(EventStream):
         # for the usage event, which tells.
         if self._hide_usage and (self._held or _FINISH in event):
             self._held.append(event)
+            self._shape = None  # nothing goes the quick way past what waits
             return b""
         return event + _END
 
     def _pass_usage_event(self, event: bytes) -> bytes:
-        at = event.rfind(_USAGE_KEY)
+        at = event.rfind(USAGE_KEY)
         if at >= 0:
-            start = at + len(_USAGE_KEY) - 1
-            self._final_usage = event[start : _end_of_object(event, start)]
-        self.fingerprint = _fingerprint_of(event)
+            start = at + len(USAGE_KEY) - 1
+            self._take_final(event[start : end_of_object(event, start)])
+        self.fingerprint = fingerprint_of(event)
         return self._release() if self._hide_usage else self._renamed(event) + _END
+
+    def _take_final(self, usage: bytes) -> None:
+        self.counts.write_down()
+        self._final_usage = usage
 
     def _renamed(self, event: bytes) -> bytes:
         return event.replace(self._rename[0], self._rename[1], 1) if self._rename else event
@@ -243,37 +294,6 @@ class StreamFilter(EventStream):
         return released
 
     def _stamped(self, event: bytes) -> bytes:
-        if not self.fingerprint or _FINISH not in event or _FINGERPRINT_KEY in event:
+        if not self.fingerprint or _FINISH not in event or FINGERPRINT_KEY in event:
             return event
-        return event[:-1] + _FINGERPRINT_KEY + self.fingerprint + b"}"
-
-
-def _choice_index(event: bytes) -> bytes:
-    if _FIRST_CHOICE in event:
-        return b"0"
-    found = _CHOICE_INDEX.search(event)
-    return found[1] if found else b"0"
-
-
-def _end_of_object(event: bytes, start: int) -> int:
-    """Index after the brace that closes the one at `start`; usage objects hold no strings with braces.
-
-    -1 stands for a brace just before `event`.
-    """
-    depth, position = (0, start) if start >= 0 else (1, 0)
-    while True:
-        close = event.find(b"}", position)
-        if close < 0:
-            return len(event)
-        depth += event.count(b"{", position, close) - 1
-        position = close + 1
-        if depth <= 0:
-            return position
-
-
-def _fingerprint_of(event: bytes) -> bytes:
-    at = event.rfind(_FINGERPRINT_KEY + b'"')
-    if at < 0:
-        return b""
-    start = at + len(_FINGERPRINT_KEY)
-    return event[start : event.index(b'"', start + 1) + 1]
+        return event[:-1] + FINGERPRINT_KEY + self.fingerprint + b"}"

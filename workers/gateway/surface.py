@@ -39,6 +39,9 @@ _RATE_HEADERS = [
 _EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", "x-degraded-to", *_RATE_HEADERS]).encode()
 
 
+Handle = Callable[[ClientConnection, HttpRequest], None]
+
+
 class OwnPath(Protocol):
     """Answers what is asked below one path: at once, or later. `headers` are ours, for its answer."""
 
@@ -48,7 +51,7 @@ class OwnPath(Protocol):
 class Surface:
     """Answers requests itself, or hands them to the intake of engines.
 
-    `own_paths` is who answers below `/v1/<name>` what no engine is asked for.
+    `own_paths` is who answers below `/v1/<name>` what no engine is asked for, `peer_paths` what other gateways ask.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class Surface:
             OUTCOMES: self._take_outcome,
             RESPONSES: answer_stored,
         }
+        self.peer_paths: dict[bytes, Handle] = {}
         self._unix_time = unix_time
         self._count_unrecorded = count_unrecorded
 
@@ -143,6 +147,8 @@ class Surface:
             grant = self.authenticate(request)
             require_scope(client, request, grant, self._require_directory(), name)
             own_path(client, request, grant, extra_headers)
+        elif (peer_path := self.peer_paths.get(path)) is not None:
+            peer_path(client, request)
         elif path == _HEALTH:
             self._answer_health(client, request, extra_headers)
         else:

@@ -15,6 +15,7 @@ from workers.gateway.engines import Engine
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
 from workers.gateway.peeks import choices_of
+from workers.gateway.streams import StreamFilter
 
 _CHOICE_KEY = b'"finish_reason":'
 _SHORT_TIMES: Final = [b"%.2f" % (hundredths / 100) for hundredths in range(2048)]
@@ -67,6 +68,9 @@ class Tally:
         """More of the stream has come from the engine."""
         slot = self._slot
         if slot is None:
+            return
+        if isinstance(stream, StreamFilter) and stream.counts.output_tokens >= 0:
+            slot.count(stream.counts.input_tokens, stream.counts.output_tokens)
             return
         usage = stream.usage
         if usage is None:

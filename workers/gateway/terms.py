@@ -10,7 +10,7 @@ from workers.gateway.bodies import Peek
 from workers.gateway.degrading import Alternative, alternatives_for
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.driver import Driver
-from workers.gateway.estimates import prompt_text
+from workers.gateway.estimates import UNMEASURED, Prompt, prompt_text
 from workers.gateway.labels import DEADLINE, FAIRNESS, OBJECTIVE, SLO_TPOT, SLO_TTFT, TERMS_HEADERS
 from workers.gateway.numbers import read_number
 from workers.gateway.peeks import choices_of, output_limit_of
@@ -42,7 +42,7 @@ class Caller:
 
 
 class Terms:
-    """`text_bytes` is the size of a prompt that is text alone, else 0: by those the bytes of a token are learned.
+    """From `prompt` and what was used it is learned how many tokens prompts have.
 
     `version_id` and `price` are of the version that answers: the request's own until it is degraded.
     """
@@ -53,9 +53,9 @@ class Terms:
         "fairness_id",
         "output_limit",
         "price",
+        "prompt",
         "request",
         "tenant",
-        "text_bytes",
         "version_id",
     )
 
@@ -67,7 +67,7 @@ class Terms:
         version_id: str,
         *,
         choices: int = 1,
-        text_bytes: int = 0,
+        prompt: Prompt = UNMEASURED,
         output_limit: int | None = None,
         alternatives: tuple[Alternative, ...] = (),
     ) -> None:
@@ -78,7 +78,7 @@ class Terms:
         self.choices = choices
         self.output_limit = output_limit
         self.fairness_id = b""
-        self.text_bytes = text_bytes
+        self.prompt = prompt
         self.alternatives = alternatives
 
     def degrade(self, version_id: str) -> str:
@@ -119,7 +119,7 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
         caller.version.price,
         version_id,
         choices=choices,
-        text_bytes=prompt.text_bytes,
+        prompt=prompt,
         output_limit=limit,
     )
     if not TERMS_HEADERS.isdisjoint(caller.noted):

@@ -9,6 +9,7 @@ from workers.scheduling.interface import EngineReport
 from workers.scheduling.kv_reports import KVReports
 from workers.scheduling.latency.paces import Paces
 from workers.scheduling.latency.speed import Pace, Speed
+from workers.scheduling.latency.step_times import StepTimes
 from workers.scheduling.prefix.pins import Pins
 from workers.scheduling.ticket import Ticket
 
@@ -25,6 +26,7 @@ class EndpointModel:
     __slots__ = (
         "_dense_full_ms",
         "_full_alone_s",
+        "_times",
         "_token_ms",
         "breaker",
         "context_tokens",
@@ -107,7 +109,7 @@ class EndpointModel:
 
     def _set_spec(self, spec: EndpointSpec) -> None:
         self.spec = spec
-        self.cost = spec.cost
+        self.cost, self._times = spec.cost, StepTimes(spec.cost)
         self.max_batched_tokens = max(1, spec.max_batched_tokens)
         self.max_sequences = spec.max_sequences
         self.kv_capacity = float(max(1, spec.cost.kv_capacity_tokens))
@@ -127,7 +129,7 @@ class EndpointModel:
 
     def decode_step_s(self) -> float:
         sequences = max(1, self.decoding)
-        return self.decode_speed.factor * self.cost.step_s(sequences, sequences, self.context_tokens, 0.0)
+        return self.decode_speed.factor * self._times.step_s(sequences, sequences, self.context_tokens, 0.0)
 
     def refresh(self) -> None:
         """After a change of what decodes: how long a full step takes, and a token of prefill in it."""
@@ -144,14 +146,14 @@ class EndpointModel:
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
-        return new * self.prefill_s_per_token + self.prefill_speed.factor * self.cost.ms_per_attn_pair * pairs / 1000
+        return new * self.prefill_s_per_token + self.prefill_speed.factor * self._times.ms_per_attn_pair * pairs / 1000
 
     def prefill_share_s(self, prompt_tokens: int, hit_tokens: int) -> float:
         """What a prompt adds to the steps it takes part in: what decodes beside it would have taken them anyway."""
         new = prompt_tokens - hit_tokens
         pairs = new * (hit_tokens + new / 2)
         alone_s = new * self._full_alone_s / self.max_batched_tokens
-        return self.prefill_speed.factor * (alone_s + self.cost.ms_per_attn_pair * pairs / 1000)
+        return self.prefill_speed.factor * (alone_s + self._times.ms_per_attn_pair * pairs / 1000)
 
     def decode_share_s(self, prompt_tokens: int, output_tokens: float) -> float:
         """What an answer adds to the steps it takes part in."""

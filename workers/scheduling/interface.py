@@ -54,7 +54,7 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
 
 
 class EngineReport(Struct, frozen=True, kw_only=True):
-    """What an engine said of itself at `taken_at`. `kv_usage` is a share of its capacity, None where it is not told.
+    """What an engine said of itself at `taken_at`, None where it does not tell. `kv_usage` is a share of its capacity.
 
     `steps_total` and `tokens_total` are counters that grow with every step while the engine works, such as vLLM's
     iteration_tokens_total_count and the sum of its token counters; None where it has none. They tell an engine that
@@ -62,8 +62,8 @@ class EngineReport(Struct, frozen=True, kw_only=True):
     """
 
     taken_at: float
-    running: int
-    waiting: int
+    running: int | None
+    waiting: int | None
     kv_usage: float | None
     steps_total: float | None = None
     tokens_total: float | None = None

@@ -55,7 +55,8 @@ class KVReports:
 
     def _doubt(self, report: EngineReport, running: int, most_share: float) -> None:
         """What others run there is theirs to use: an engine that runs more than we know of may say what it will."""
-        is_ours_alone = report.running + report.waiting <= max(running, self._most_running)
+        told = None if report.running is None or report.waiting is None else report.running + report.waiting
+        is_ours_alone = told is not None and told <= max(running, self._most_running)
         usage = report.kv_usage or 0.0
         if not is_ours_alone or usage <= MOST_IDLE_USAGE + EXCESS * most_share:
             self._odd_since = NEVER

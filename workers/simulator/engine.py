@@ -12,9 +12,10 @@ from collections import deque
 from msgspec import Struct
 
 from workers.scheduling.latency.step_cost import StepCost
+from workers.scheduling.latency.step_times import StepTimes
 from workers.simulator.job import Job
 from workers.simulator.kv_cache import KVCache
-from workers.simulator.leap import Leap, StepTimes
+from workers.simulator.leap import Leap
 
 BLOCK_TOKENS = 16
 

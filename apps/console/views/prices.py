@@ -1,19 +1,18 @@
 """The price book: what is charged, to whom for less, what accelerators cost. A change is shown before it is made."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
-from django.forms import Form
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_GET, require_http_methods
 
 from apps.console.access import ConsoleRequest, page
-from apps.console.finance_forms import AcceleratorPriceForm, DiscountForm, PriceForm
+from apps.console.finance_forms import AcceleratorPriceForm, DiscountForm, LineForm, PriceForm
 from apps.console.policies.measures import UNKNOWN
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import attempt, render_page
@@ -36,7 +35,7 @@ Save = Callable[..., PriceEntry | TenantDiscount | AcceleratorPrice]
 def price_book(request: ConsoleRequest) -> HttpResponseBase:
     moment = now()
     context = {
-        "prices": [_price_row(entry, moment) for entry in list_prices()[:SHOWN_LINES]],
+        "prices": _price_rows(list_prices()[:SHOWN_LINES], moment),
         "discounts": [_discount_row(entry) for entry in list_discounts(actor=request.actor)[:SHOWN_LINES]],
         "accelerators": [
             {"line": line, "hour_usd": usd_from_pico(line.hour_pico_usd)}
@@ -46,16 +45,30 @@ def price_book(request: ConsoleRequest) -> HttpResponseBase:
     return render_page(request, "price_book.html", context)
 
 
-def _price_row(entry: PriceEntry, moment: datetime) -> dict[str, Any]:
+def _price_rows(entries: Iterable[PriceEntry], moment: datetime) -> list[dict[str, Any]]:
+    """The newest first. One line of each subject is in force; of two from one moment the older never is."""
+    rows, replaced, in_force = [], set(), set()
+    for entry in entries:
+        subject = str(entry.version or entry.model)
+        is_future = entry.effective_from > moment
+        is_replaced = (subject, entry.effective_from) in replaced or (not is_future and subject in in_force)
+        replaced.add((subject, entry.effective_from))
+        if not is_future:
+            in_force.add(subject)
+        state = "superseded" if is_replaced else "pending" if is_future else "active"
+        rows.append(_price_row(entry, subject, state))
+    return rows
+
+
+def _price_row(entry: PriceEntry, subject: str, state: str) -> dict[str, Any]:
     amounts = {
         f"{name}_usd": usd_from_pico(getattr(entry, f"{name}_pico_usd") * TOKENS_PER_PRICE)
         for name in ("input", "cached_input", "output")
     }
-    is_future = entry.effective_from > moment
     return {
         "entry": entry,
-        "subject": str(entry.version or entry.model),
-        "state": "pending" if is_future else "active",
+        "subject": subject,
+        "state": state,
         "request_usd": usd_from_pico(entry.request_pico_usd),
         "batch_percent": entry.batch_discount_bp / BP_PER_PERCENT,
         **amounts,
@@ -91,7 +104,7 @@ def accelerator_price_new(request: ConsoleRequest) -> HttpResponseBase:
 
 def _line(
     request: ConsoleRequest,
-    form: PriceForm | DiscountForm | AcceleratorPriceForm,
+    form: LineForm,
     save: Save,
     *,
     title: str,
@@ -108,16 +121,28 @@ def _line(
         "form": form,
         "title": title,
         "changes": _changes(form, moment) if form.is_valid() else None,
-        "api": api_call(web_url=settings.WEB_URL, method="POST", path=path, body={"see": "/api/docs/"}),
+        "api": _api_call(form, path, moment) if form.is_valid() else None,
     }
     return render_page(request, "price_line.html", context)
 
 
-def _changes(form: Form, moment: datetime) -> list[dict[str, Any]]:
-    shown = {**form.cleaned_data, "effective_from": form.cleaned_data["effective_from"] or moment}
+def _api_call(form: LineForm, path: str, moment: datetime) -> str:
+    return api_call(web_url=settings.WEB_URL, method="POST", path=path, body=form.as_api(moment))
+
+
+def _changes(form: LineForm, moment: datetime) -> list[dict[str, Any]]:
+    since = form.cleaned_data["effective_from"] or moment
     labels = {name: field.label or name.replace("_", " ").capitalize() for name, field in form.fields.items()}
-    return [
-        {"label": labels[name], "was": UNKNOWN, "becomes": value}
-        for name, value in shown.items()
+    was = form.before(since)
+    shown = [
+        {"label": labels[name], "was": was.get(name, UNKNOWN), "becomes": value}
+        for name, value in {**form.cleaned_data, "effective_from": _utc(since)}.items()
         if value not in (None, "")
     ]
+    if until := form.until(since):
+        shown.append({"label": "In force until", "was": UNKNOWN, "becomes": f"{_utc(until)}, when another line begins"})
+    return shown
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -46,7 +46,7 @@ def rollout_of(*, wanted: int, replicas: Sequence[Course], pace: Pace) -> Rollou
     newer = [r for r in replicas if r.is_current and not r.is_draining]
     older = [r for r in replicas if not r.is_current]
     staying = [r for r in older if not r.is_draining]
-    state, detail = _verdict(newer, staying, pace) if staying else _ending(older)
+    state, detail = _verdict(newer, staying, pace) if staying else _ending(newer, older, wanted)
     return Rollout(
         state=state,
         detail=detail,
@@ -58,21 +58,30 @@ def rollout_of(*, wanted: int, replicas: Sequence[Course], pace: Pace) -> Rollou
     )
 
 
-def _ending(older: Sequence[Course]) -> tuple[RolloutState, str]:
-    if not older:
+def _ending(newer: Sequence[Course], older: Sequence[Course], wanted: int) -> tuple[RolloutState, str]:
+    """Nothing of before is meant to stay. Done is what answers, so a first revision is rolled out, too."""
+    if older:
+        problem = next((r.problem for r in older if r.problem), "")
+        return ("stuck", problem) if problem else ("progressing", f"{len(older)} of before finish what they have")
+    if _ready(newer) >= wanted:
         return "done", ""
-    problem = next((r.problem for r in older if r.problem), "")
-    return ("stuck", problem) if problem else ("progressing", f"{len(older)} of before finish what they have")
+    if len(newer) < wanted and all(r.state == READY for r in newer):
+        return "progressing", f"{wanted - len(newer)} more are to be made"
+    return _coming(newer)
 
 
 def _verdict(newer: Sequence[Course], older: Sequence[Course], pace: Pace) -> tuple[RolloutState, str]:
     if pace.is_paused:
         return "paused", f"{len(newer)} are of the newest revision, {len(older)} of others"
+    if not pace.may_retire and _ready(newer) and not any(r.problem for r in newer):
+        return "progressing", "waits until every gateway knows the new version"
+    return _coming(newer)
+
+
+def _coming(newer: Sequence[Course]) -> tuple[RolloutState, str]:
     stuck = next((r for r in newer if r.problem), None)
     if stuck is not None:
         return "stuck", f"{stuck.problem}: {stuck.detail}" if stuck.detail else stuck.problem
-    if not pace.may_retire and _ready(newer):
-        return "progressing", "waits until every gateway knows the new version"
     waiting = next((r for r in newer if r.state != READY), None)
     if waiting is None:
         return "progressing", ""

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from apps.common.credentials import AGENT_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit, enqueue_soon_on_commit
-from apps.fleet.models import Accelerator, Node, NodeState
+from apps.fleet.models import Accelerator, Node, NodeState, RemovedNode
 from apps.fleet.policies.gpus import model_of
 from apps.fleet.policies.labels import label_problem
 from apps.fleet.policies.silence import SILENT_AFTER, NodeSight, newly_lost
@@ -21,6 +21,7 @@ from workers.contracts.telemetry import AcceleratorReport
 RECONCILE = "placement.reconcile"
 MOST_PROCESSES = 20
 MOST_LINKS = 64
+REMOVED_KEPT_FOR = timedelta(days=400)
 
 
 @transaction.atomic
@@ -116,13 +117,15 @@ def checked_labels(labels: dict[str, str]) -> dict[str, str]:
 
 @transaction.atomic
 def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
-    """Its agent's token stops working. A node that may still run something is not forgotten."""
+    """Its agent's token stops working, and its agent is told why. One that may still run something is not forgotten."""
     replicas = list(node.replicas.all())
     if replicas and not node.is_lost:
         raise ConflictError(f"{len(replicas)} replicas are on it: drain it first")
     record_change(actor=actor, action="node.removed", subject=node, now=now)
     for replica in replicas:
         replica.delete()
+    RemovedNode.objects.filter(removed_at__lt=now - REMOVED_KEPT_FOR).delete()
+    RemovedNode.objects.create(id=node.pk, name=node.name, token_sha256=node.token_sha256, removed_at=now)
     node.delete()
     enqueue_on_commit(RECONCILE)
 
@@ -139,8 +142,13 @@ def record_hello(
     enqueue_soon_on_commit(RECONCILE)
 
 
-def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> None:
-    Node.objects.filter(pk__in=node_ids).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+@transaction.atomic
+def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """Returns those that had been taken for silent: what they said before was forgotten."""
+    nodes = Node.objects.filter(pk__in=node_ids)
+    states = dict(nodes.select_for_update().values_list("pk", "state"))
+    nodes.update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+    return [pk for pk, state in states.items() if state != NodeState.ONLINE]
 
 
 @transaction.atomic

@@ -144,6 +144,6 @@ def _moment(text: str) -> datetime:
 
 def _labels(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",")]
-    if not all(name and equals for name, equals, _ in pairs):
+    if not all(name and equals and not name.endswith("!") for name, equals, _ in pairs):
         raise ValueError("is written as name=value, several with commas")
     return {name: value for name, _, value in pairs}

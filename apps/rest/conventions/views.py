@@ -63,6 +63,7 @@ class ConventionalView(APIView):
 
     def paged(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
         version = get_newest_position()
+        _refuse_odd_watch(self.request.query_params)
         if not self.has_own_filters:
             rows = filtered(rows, serializer, self.request.query_params)
         pages = self.pagination_class()
@@ -97,11 +98,14 @@ class ConventionalView(APIView):
         return response
 
     def shown_now(self) -> Response | None:
-        """What GET shows here now, if it is a thing and the asker may see it."""
-        if not hasattr(self, "get") or not self.may_look():
-            return None
-        shown = self._tagged(self.get(self.request, *self.args, **self.kwargs))
-        return None if hasattr(shown, "kind") or "results" in shown.data else shown
+        """What a write here would change, as GET shows it now, if it is a thing and the asker may see it."""
+        found = self.subject() if self.may_look() else None
+        shown = self._tagged(found)
+        return None if shown is None or hasattr(shown, "kind") or "results" in shown.data else shown
+
+    def subject(self) -> Any:
+        """What GET shows here; where there is none, a view may say what it acts upon (and take over its `reported`)."""
+        return self.get(self.request, *self.args, **self.kwargs) if hasattr(self, "get") else None
 
     def _tagged(self, response: Any) -> Any:
         is_content = isinstance(response, Response) and response.status_code == _OK and response.data is not None
@@ -113,6 +117,12 @@ class ConventionalView(APIView):
 def _tell_watcher(response: Any, rows: QuerySet[Any]) -> None:
     """Of which kind the list is, and whose rows it was made of: consumers/watch.py goes on from there."""
     response.kind, response.visible = rows.model._meta.db_table, visible_rows()  # noqa: SLF001 - Django's documented API
+
+
+def _refuse_odd_watch(query: Mapping[str, str]) -> None:
+    """What asks to watch never comes here (consumers/watch.py); what only nearly asks is not taken for a list."""
+    if query.get("watch", "0").lower() not in {"0", "false"}:
+        raise InvalidInputError("watch is 1 or 0", fields={"watch": "is 1 or 0"})
 
 
 def _refuse_nul(request: Request) -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from msgspec import structs
 
 from apps.fleet.models import Node
-from apps.fleet.selectors import find_node_by_token
+from apps.fleet.selectors import find_node_by_token, was_removed
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.hub import LinkHub
 from apps.routing.consumers.session import LinkState, Newest
@@ -84,7 +84,11 @@ class AgentLink:
         await self._end(frames.CLOSE_REPLACED)
 
     async def removed(self) -> None:
-        await self._end(frames.CLOSE_UNAUTHORISED)
+        await self._end(frames.CLOSE_REMOVED)
+
+    def missed(self) -> None:
+        """It was taken for silent while its link held: its replicas' states are unknown until they are told again."""
+        self._state.doubt_written(timezone.now())
 
     async def _greet(self) -> None:
         hello = await self._next_frame(HELLO_TIMEOUT_S)
@@ -195,12 +199,12 @@ class AgentLinkApp:
             return
         await send({"type": "websocket.accept"})
         try:
-            node = await in_database_thread(find_node_by_token, _bearer_token(scope))
+            node, refusal = await in_database_thread(_node_of, _bearer_token(scope))
         except DatabaseError:
             await send({"type": "websocket.close", "code": CLOSE_TRY_LATER})
             return
         if node is None:
-            await send({"type": "websocket.close", "code": frames.CLOSE_UNAUTHORISED})
+            await send({"type": "websocket.close", "code": refusal})
             return
         await AgentLink(node, self._running_hub(), receive, send).run()
 
@@ -213,6 +217,14 @@ class AgentLinkApp:
         self._hub = self._hub or LinkHub()
         self._hub.ensure_running()
         return self._hub
+
+
+def _node_of(token: str) -> tuple[Node | None, int]:
+    """Whose token it is, or with which code the link ends."""
+    node = find_node_by_token(token)
+    if node is None and was_removed(token):
+        return None, frames.CLOSE_REMOVED
+    return node, frames.CLOSE_UNAUTHORISED
 
 
 def _bearer_token(scope: Message) -> str:

@@ -1,7 +1,9 @@
 """Compiling the snapshot that gateways serve from, and publishing it when its content changed."""
 
+import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -64,6 +66,11 @@ def snapshot_key() -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(settings.SNAPSHOT_SEED)
 
 
+def _peer_secret() -> str:
+    """The same in every snapshot, so that nodes with different generations know each other."""
+    return hmac.new(settings.SNAPSHOT_SEED, b"gateways of other nodes", sha256).hexdigest()
+
+
 def compile_snapshot(*, generation: int, pools: Sequence[Pool], now: datetime) -> contract.Snapshot:
     """Deterministic: the same rows give the same bytes, whatever the order they were written in."""
     policies = list(list_policies().order_by("tenant_id"))
@@ -101,6 +108,7 @@ def compile_snapshot(*, generation: int, pools: Sequence[Pool], now: datetime) -
         media_hosts=settings.GATEWAY_MEDIA_HOSTS,
         gateways=[contract.GatewayAddress(node_id=str(node_id), url=url) for node_id, url in gateways],
         prompt_key=prompt_key_text() if keeping else "",
+        peer_secret=_peer_secret() if len(gateways) > 1 else "",
     )
 
 

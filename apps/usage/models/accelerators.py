@@ -16,7 +16,8 @@ class AcceleratorPrice(models.Model):
     """What an hour of an accelerator costs us, from a date on.
 
     `accelerator_name` is matched as a part of the name that the node reports, ignoring case; the longest that matches
-    counts, "" matches every one. A line with a `node_id` goes before those without.
+    counts, "" matches every one. A line with a `node_id` goes before those without; of two from the same moment the
+    one made later holds.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -29,10 +30,10 @@ class AcceleratorPrice(models.Model):
     source = models.CharField(max_length=300, blank=True)
 
     class Meta:
-        ordering = ["accelerator_name", "-effective_from"]
+        ordering = ["accelerator_name", "-effective_from", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["accelerator_name", "node_id", "effective_from"],
+                fields=["accelerator_name", "node_id", "effective_from", "created_at"],
                 name="accelerator_price_is_unique",
                 nulls_distinct=False,
             ),

@@ -14,7 +14,8 @@ class PriceEntry(models.Model):
 
     In force from `effective_from` until the next line of the same version or model; a version's own line goes before
     its model's. `created_at` makes the book versioned: the book as of a time consists of the lines made until then.
-    Lines are never changed. `batch_discount_bp` is in basis points.
+    Lines are never changed: of two from the same moment the one made later holds. `batch_discount_bp` is in basis
+    points.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -32,7 +33,9 @@ class PriceEntry(models.Model):
         ordering = ["-effective_from", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["version", "model", "effective_from"], name="price_line_is_unique", nulls_distinct=False
+                fields=["version", "model", "effective_from", "created_at"],
+                name="price_line_is_unique",
+                nulls_distinct=False,
             ),
             models.CheckConstraint(
                 condition=Q(version__isnull=True, model__isnull=False) | Q(version__isnull=False, model__isnull=True),
@@ -64,7 +67,9 @@ class TenantDiscount(models.Model):
         ordering = ["-effective_from", "-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["tenant", "model", "effective_from"], name="discount_line_is_unique", nulls_distinct=False
+                fields=["tenant", "model", "effective_from", "created_at"],
+                name="discount_line_is_unique",
+                nulls_distinct=False,
             ),
             models.CheckConstraint(condition=Q(discount_bp__lte=BASIS_POINTS), name="discount_is_at_most_all"),
         ]

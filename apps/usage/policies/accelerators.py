@@ -21,13 +21,16 @@ class PriceLine:
 
 
 def line_for(lines: Sequence[PriceLine], *, name: str, node_id: UUID, at: datetime) -> PriceLine | None:
-    """A node's own line first, then the longest name, then the newest; None when nothing was in force."""
+    """A node's own line first, then the longest name, then the newest; None when nothing was in force.
+
+    `lines` in the order in which they were made: of two that are equal in that the later one holds.
+    """
     fitting = [
         line
         for line in lines
         if line.effective_from <= at and line.node_id in (None, node_id) and line.name.lower() in name.lower()
     ]
-    return max(fitting, key=_closeness, default=None)
+    return max(reversed(fitting), key=_closeness, default=None)
 
 
 def _closeness(line: PriceLine) -> tuple[bool, int, datetime]:

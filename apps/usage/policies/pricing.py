@@ -41,6 +41,8 @@ class Tariff:
 
 
 class Timeline(Generic[T]):
+    """Of two values from the same moment the one that is given later holds."""
+
     def __init__(self, dated: Iterable[Dated[T]]) -> None:
         self._dated = sorted(dated, key=lambda each: each.since)
         self._starts = [each.since for each in self._dated]

@@ -81,7 +81,7 @@ def list_accelerator_prices() -> QuerySet[AcceleratorPrice]:
 
 
 def list_price_lines() -> list[PriceLine]:
-    rows = AcceleratorPrice.objects.values_list(
+    rows = AcceleratorPrice.objects.order_by("id").values_list(
         "accelerator_name", "node_id", "ownership", "hour_pico_usd", "effective_from"
     )
     return [PriceLine(*row) for row in rows]

@@ -24,14 +24,30 @@ def list_prices(*, version_id: UUID | None = None) -> QuerySet[PriceEntry]:
     return entries if version_id is None else entries.filter(version_id=version_id)
 
 
+def get_line_at(*, version: ModelVersion | None, model: Model | None, at: datetime) -> PriceEntry | None:
+    """The line by which a version, or those of a model without a line of their own, are charged at a time."""
+    subject = Q(version=version) if version else Q(model=model)
+    own = list_prices().filter(subject, effective_from__lte=at).first()
+    if own is not None or version is None:
+        return own
+    return list_prices().filter(model=version.model, effective_from__lte=at).first()
+
+
+def get_next_line_at(*, version: ModelVersion | None, model: Model | None, after: datetime) -> datetime | None:
+    """From when another line of the same subject holds."""
+    own = PriceEntry.objects.filter(version=version, model=model, effective_from__gt=after)
+    return own.order_by("effective_from").values_list("effective_from", flat=True).first()
+
+
 def list_discounts(*, actor: Actor) -> QuerySet[TenantDiscount]:
     return TenantDiscount.objects.filter(tenant__in=list_tenants(actor=actor)).select_related("tenant", "model")
 
 
 def load_book(*, as_of: datetime | None = None) -> Book:
     """As it is, or as it was at a time: the lines that had been made by then. Lines without that date are older."""
-    lines = PriceEntry.objects.all() if as_of is None else PriceEntry.objects.filter(_made_by(as_of))
-    discounts = TenantDiscount.objects.all() if as_of is None else TenantDiscount.objects.filter(_made_by(as_of))
+    lines, discounts = PriceEntry.objects.order_by("id"), TenantDiscount.objects.order_by("id")
+    if as_of is not None:
+        lines, discounts = lines.filter(_made_by(as_of)), discounts.filter(_made_by(as_of))
     dated = [(line, Dated(line.effective_from, list_price_of(line))) for line in lines]
     return Book(
         by_version=_timelines((line.version_id, value) for line, value in dated if line.version_id),

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from apps.audit.services import record_change
 from apps.common.actors import Actor
-from apps.common.errors import InvalidInputError
+from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Model, ModelVersion
@@ -36,6 +37,8 @@ def set_price(
         raise InvalidInputError("a price is for a version or for a model", fields={"version_id": "or model_id, one"})
     amounts = {name: getattr(price, name) for name in PRICE_FIELDS}
     _refuse_absurd(amounts)
+    facts = amounts | {"batch_discount_bp": batch_discount_bp}
+    _refuse_repeated(PriceEntry.objects.filter(version=version, model=model, effective_from=effective_from), facts)
     entry = PriceEntry(
         version=version,
         model=model,
@@ -50,6 +53,13 @@ def set_price(
     return entry
 
 
+def _refuse_repeated(same_moment: QuerySet[Any], facts: dict[str, int]) -> None:
+    """Of lines from one moment the one made last holds, so another is a correction; the same again is a slip."""
+    newest = same_moment.order_by("-id").values(*facts).first()
+    if newest == facts:
+        raise ConflictError("the book says so already, from the same time on")
+
+
 def _refuse_absurd(amounts: dict[str, int]) -> None:
     for name, pico_usd in amounts.items():
         most = MOST_A_REQUEST_PICO_USD if name == "request_pico_usd" else MOST_PICO_USD
@@ -62,6 +72,8 @@ def set_discount(
     *, actor: Actor, tenant: Tenant, model: Model | None, discount_bp: int, effective_from: datetime, now: datetime
 ) -> TenantDiscount:
     """0 ends a discount."""
+    same_moment = TenantDiscount.objects.filter(tenant=tenant, model=model, effective_from=effective_from)
+    _refuse_repeated(same_moment, {"discount_bp": discount_bp})
     entry = TenantDiscount(
         tenant=tenant, model=model, discount_bp=discount_bp, effective_from=effective_from, created_at=now
     )

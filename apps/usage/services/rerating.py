@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from apps.audit.services import record_change
-from apps.common.actors import Actor
+from apps.common.actors import SYSTEM, Actor
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
@@ -113,6 +113,7 @@ def _note(row: Rerating, rated: list[Rated], now: datetime, *, is_last: bool) ->
         row.state = ReratingState.PREVIEWED
     elif is_last:
         row.state, row.applied_at = ReratingState.APPLIED, now
+        record_change(actor=SYSTEM, action="rerating.applied", subject=row, now=now, after={"result": row.result})
     row.save()
 
 

@@ -1,5 +1,6 @@
 """A joined node's gateway: started by the agent, started again when it dies, and serving on without its agent."""
 
+import asyncio
 import os
 import signal
 from itertools import pairwise
@@ -7,13 +8,14 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from tests.integration.agent.test_agent import environment_of, node, snapshot
+from tests.integration.agent.test_agent import desired, environment_of, node, snapshot
 from tests.integration.agent.test_agent_process import agent
 from tests.support.control_plane import control_plane, eventually
 from tests.support.fake_engines import free_port
 from tests.support.raw_http import call
+from tests.support.specs import replica_spec
 from workers.agent.gateway_keeper import PID_FILE, GatewayKeeper, GatewayPlace
-from workers.agent.identity import ProcessIdentity, is_running, kill_group
+from workers.agent.identity import ProcessIdentity, identify, is_running, kill_group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 __all__ = ["node"]
@@ -59,6 +61,20 @@ async def test_the_agent_brings_up_the_gateway_and_again_when_it_dies(node, plac
         assert b"TOKENYARD_AGENT_TOKEN" not in environment_of(held.pid)
 
 
+async def test_a_node_that_was_removed_serves_no_more_and_its_agent_starts_nothing_again(node, place):
+    one = replica_spec(port=free_port())
+    async with control_plane() as plane:
+        plane.snapshot, plane.desired = snapshot(3), desired(one)
+        with agent(node, plane, **place):
+            await eventually(lambda: serves(plane) and plane.latest.replicas[0].state == "ready", timeout_s=60)
+            gateway, engine = identity_in(node), identify(plane.latest.replicas[0].pid)
+            await plane.remove_the_node()
+            await eventually(lambda: not is_running(gateway) and not is_running(engine), timeout_s=60)
+        with agent(node, plane, **place):
+            await asyncio.sleep(3)
+            assert (identity_in(node), list(node.glob("engine-*.pid"))) == (gateway, [])
+
+
 async def test_the_gateway_has_as_many_processes_as_the_agent_was_told(node, place):
     async with control_plane() as plane:
         plane.snapshot = snapshot(3)
@@ -95,16 +111,18 @@ def test_one_that_reports_nothing_for_long_is_ended_and_one_that_cannot_start_is
     keeper._command = ["sleep", "60"]
     keeper.turn(0.0)
     first = identity_in(tmp_path)
-    keeper.turn(29.0)
+    for second in range(1, 30):
+        keeper.turn(float(second))
+    keeper.turn(630.0)  # a pause of the machine counts against nobody
     assert is_running(first)
-    keeper.turn(31.0)
+    keeper.turn(632.0)
     keeper._child.wait(10)
     keeper._command = ["false"]
     started = []
-    for second in range(40, 100):
+    for second in range(640, 700):
         before = keeper._attempts.started_at
         keeper.turn(float(second))
         keeper._child.wait(10)
         if keeper._attempts.started_at != before:
             started.append(second)
-    assert [later - earlier for earlier, later in pairwise(started)][:4] == [1, 2, 4, 8]
+    assert [later - earlier for earlier, later in pairwise(started)][:5] == [1, 1, 2, 4, 8]

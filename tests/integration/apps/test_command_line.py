@@ -61,6 +61,20 @@ def test_things_are_listed_filtered_and_told_in_every_form(run):
     assert "is_cordoned: false" in run("get", "node/n2", "-o", "yaml").output
 
 
+def test_several_kinds_are_listed_together_and_a_name_does_where_only_one_kind_can_be_meant(run):
+    make_node("n1")
+    make_deployment(make_version())
+    assert run("get", "node/n1", "dep/demo-chat-v1", "-o", "name").output == "nodes/n1\ndeployments/demo-chat-v1\n"
+    assert list(json.loads(run("get", "nodes,deployments", "-o", "json").output)) == ["nodes", "deployments"]
+    assert run("get", "nodes", "n1", "-l", "zone=a").exit_code == 7
+    assert run("get", "nodes", "-l", "zone!=a").exit_code == 7
+    assert "demo-chat-v1: 1 → 0" in run("scale", "demo-chat-v1", "-r", "0", "--dry-run").output
+    assert "nodes/n1 drains" in run("drain", "n1", "--dry-run").output
+    assert "among the nodes and replicas" in run("drain", "n9").output
+    assert run("events", "-d", "nope").exit_code == run("logs", "nope").exit_code == 3
+    assert run("rollout", "history", "demo-chat-v1").output.splitlines()[1].split()[:2] == ["1", "demo-chat:v1"]
+
+
 def test_each_kind_of_failure_has_its_exit_code(run, people):
     assert run("get", "nodes", "nowhere").exit_code == 3
     assert run("get", "spaceships").exit_code == 7
@@ -94,7 +108,7 @@ def test_a_problem_of_a_document_is_named_by_its_field(run):
 def test_a_deployment_is_scaled_and_a_node_cordoned_drained_and_labelled(run):
     deployment, node = make_deployment(make_version()), make_node("n1")
     assert run("scale", "deployment/demo-chat-v1", "--replicas", "3").exit_code == 0
-    assert run("scale", "deployment/demo-chat-v1", "--replicas", "9", "--current", "1").exit_code == 7
+    assert run("scale", "deployment/demo-chat-v1", "--replicas", "9", "--current", "1").exit_code == 5
     assert run("scale", "deployment/demo-chat-v1", "--replicas", "0", "--dry-run").exit_code == 0
     deployment.refresh_from_db()
     assert deployment.replica_count == 3
@@ -116,6 +130,7 @@ def test_a_rollout_is_looked_at_paused_and_taken_back(run, people):
     shown = run("rollout", "status", "deployment/demo-chat-v1").output
     assert "newest revision 0 of 1 ready" in shown
     assert ["2", "demo-chat:v2"] in [line.split()[:2] for line in shown.splitlines()]
+    assert run("rollout", "status", "demo-chat-v1", "--wait", "0").exit_code == 8
     assert "goes on" in run("rollout", "resume", "deployment/demo-chat-v1").output
     assert "goes back to revision 1" in run("rollout", "undo", "deployment", "demo-chat-v1", "--to", "1").output
     assert str(Deployment.objects.get().version) == "demo-chat:v1"

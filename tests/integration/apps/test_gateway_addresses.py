@@ -32,6 +32,16 @@ def test_a_snapshot_names_the_nodes_that_run_a_version_once_there_is_a_second_ga
     assert nodes_of(version) == []
 
 
+def test_several_gateways_share_a_secret_that_stays_and_a_single_one_has_none():
+    join_node(actor=SYSTEM, name="one", gateway_url="http://10.0.0.1:8080", now=NOW)
+    assert compile_snapshot(generation=1, pools=[], now=NOW).peer_secret == ""
+    join_node(actor=SYSTEM, name="two", gateway_url="http://10.0.0.2:8080", now=NOW)
+    secret = compile_snapshot(generation=2, pools=[], now=NOW).peer_secret
+    join_node(actor=SYSTEM, name="three", gateway_url="http://10.0.0.3:8080", now=NOW)
+    assert len(secret) == 64
+    assert compile_snapshot(generation=3, pools=[], now=NOW).peer_secret == secret
+
+
 def nodes_of(version):
     snapshot = compile_snapshot(generation=1, pools=[], now=NOW)
     return next(each for each in snapshot.versions if each.version_id == str(version.pk)).node_ids

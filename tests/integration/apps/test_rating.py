@@ -114,6 +114,28 @@ def test_unpriced_records_are_priced_in_batches(version, monkeypatch):
     assert rollups_agree()
 
 
+def test_a_line_from_the_same_time_corrects_the_one_before_it(version, people):
+    for pico in (9, 2):
+        price(version, pico, since=-DAY, at=NOW + timedelta(seconds=pico == 2))
+    for discount_bp in (5000, 1000):
+        at = NOW + timedelta(seconds=discount_bp == 1000)
+        set_discount(
+            actor=SYSTEM, tenant=people.tenant, model=None, discount_bp=discount_bp, effective_from=NOW - DAY, now=at
+        )
+    ingest(of(version), of(version, tenant_id=str(people.tenant.pk)))
+    assert costs() == [8 * 2 + 7 * 20, 140]
+
+
+def test_the_same_line_again_is_refused(version, people):
+    price(version, 2)
+    with pytest.raises(ConflictError, match="says so already"):
+        price(version, 2, at=NOW + DAY)
+    discount = {"tenant": people.tenant, "model": None, "discount_bp": 100, "effective_from": NOW}
+    set_discount(actor=SYSTEM, now=NOW, **discount)
+    with pytest.raises(ConflictError, match="says so already"):
+        set_discount(actor=SYSTEM, now=NOW + DAY, **discount)
+
+
 # --- re-rating --------------------------------------------------------------------------------------------------------
 
 

@@ -67,6 +67,24 @@ def test_that_a_node_was_heard_of_since_is_no_reason_to_refuse_a_change(operator
     assert operator.patch(path, {"is_cordoned": True}, headers={"If-Match": seen}).status_code == 200
 
 
+def test_what_is_done_to_a_thing_at_an_address_of_its_own_looks_at_the_thing(operator):
+    path = f"/api/v1/deployments/{make_deployment(make_version()).pk}/"
+    seen = operator.get(path)["ETag"]
+    tried = operator.post(f"{path}rollout/pause/?dry_run=1")
+    assert [each["field"] for each in tried.json()["diff"]] == ["is_rollout_paused"]
+    assert operator.post(f"{path}rollout/pause/", headers={"If-Match": seen}).status_code == 200
+    assert operator.delete(f"{path}rollout/pause/", headers={"If-Match": seen}).status_code == 412
+    node = make_node()
+    seen = operator.get(f"/api/v1/nodes/{node.pk}/")["ETag"]
+    assert operator.post(f"/api/v1/nodes/{node.pk}/agent-token/", headers={"If-Match": seen}).status_code == 201
+
+
+@pytest.mark.parametrize("query", ["cursor=garbage", "cursor=cD0yMDIw", "watch=maybe", "page_size=0"])
+def test_what_is_no_page_and_no_watch_is_refused_by_its_name(operator, query):
+    refused = operator.get(f"/api/v1/nodes/?{query}")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, [query.partition("=")[0]])
+
+
 def test_an_installation_can_ask_that_every_change_names_what_it_changes(operator, settings):
     settings.API_REQUIRES_IF_MATCH = True
     path = f"/api/v1/nodes/{make_node().pk}/"
@@ -194,7 +212,7 @@ def test_pages_hold_every_row_once(operator):
         ("post", MODELS, "{", "application/json", 400),
         ("post", MODELS, "[1]", "application/json", 400),
         ("post", MODELS, "name=llama", "application/x-www-form-urlencoded", 415),
-        ("get", "/api/v1/nodes/?cursor=nonsense", "", "application/json", 404),
+        ("get", "/api/v1/nodes/?cursor=nonsense", "", "application/json", 400),
     ],
 )
 def test_every_error_is_a_problem(operator, method, path, body, kind, status):  # noqa: PLR0917 - a table

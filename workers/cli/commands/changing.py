@@ -1,25 +1,28 @@
 """Commands that change one thing: scale, drain, cordon, label, restart, delete."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from workers.cli.client import Client
-from workers.cli.context import Session, complete_things, pass_session
-from workers.cli.errors import INVALID, TIMED_OUT, CLIError
-from workers.cli.finding import find_row, one_of
-from workers.cli.kinds import Kind, find_kind
+from workers.cli.context import Completer, Session, complete_things, pass_session, things_of
+from workers.cli.errors import CONFLICT, INVALID, TIMED_OUT, UNREACHABLE, CLIError
+from workers.cli.finding import find_one, find_row, one_of
+from workers.cli.kinds import Kind
+from workers.cli.options import dry_run, waiting
+from workers.cli.output import text_of
 
 _POLL_S = 1.0
 
-what = click.argument("what", nargs=-1, required=True, metavar="KIND NAME", shell_complete=complete_things)
-dry_run = click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
-waiting = click.option("--wait", "wait_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Until it is so.")
+
+def thing(metavar: str, complete: Completer) -> Callable[[Any], Any]:
+    return click.argument("what", nargs=-1, required=True, metavar=metavar, shell_complete=complete)
 
 
 @click.command()
-@what
+@thing("[deployment/]NAME", things_of("deployments"))
 @click.option("-r", "--replicas", "count", type=click.IntRange(min=0), required=True)
 @click.option("--current", type=click.IntRange(min=0), help="Only if it is this many now.")
 @dry_run
@@ -27,25 +30,25 @@ waiting = click.option("--wait", "wait_s", type=click.FloatRange(min=0), metavar
 @pass_session
 def scale(session: Session, what: tuple[str, ...], count: int, current: int | None, **options: Any) -> None:
     """Sets how many replicas a deployment has: `scale deployment/chat --replicas 3`."""
-    kind, row = find_one(session.client, what, {"deployments"})
+    kind, row = find_one(session.client, what, ("deployments",))
     path = f"{kind.path}{row['id']}/"
     row, tag = session.client.tagged(path)
     if current is not None and row["replica_count"] != current:
-        raise CLIError(f"it has {row['replica_count']} replicas, not {current}", INVALID)
+        raise CLIError(f"it has {row['replica_count']} replicas, not {current}", CONFLICT)
     write(session.client, "PATCH", path, {"replica_count": count}, is_dry=options["dry_run"], tag=tag)
     say(options, f"{row['name']}: {row['replica_count']} → {count} replicas")
     wait_until(options, lambda: session.client.get(path)["ready_count"] == count, f"{count} replicas are ready")
 
 
 @click.command()
-@what
+@thing("[node/]NAME | replica/ID", things_of("nodes", "replicas"))
 @click.option("--undo", is_flag=True, help="Take it back.")
 @dry_run
 @waiting
 @pass_session
 def drain(session: Session, what: tuple[str, ...], undo: bool, **options: Any) -> None:
-    """A node's or a replica's requests end before it does: `drain node/n1`, `drain replica 01a2…`."""
-    kind, row = find_one(session.client, what, {"nodes", "replicas"})
+    """A node's or a replica's requests end before it does: `drain n1`, `drain replica 01a2…`."""
+    kind, row = find_one(session.client, what, ("nodes", "replicas"))
     if kind.name == "nodes":
         write(session.client, "PATCH", f"nodes/{row['id']}/", {"is_draining": not undo}, is_dry=options["dry_run"])
     else:
@@ -57,7 +60,7 @@ def drain(session: Session, what: tuple[str, ...], undo: bool, **options: Any) -
 
 
 @click.command()
-@what
+@thing("[node/]NAME", things_of("nodes"))
 @dry_run
 @pass_session
 def cordon(session: Session, what: tuple[str, ...], **options: Any) -> None:
@@ -66,7 +69,7 @@ def cordon(session: Session, what: tuple[str, ...], **options: Any) -> None:
 
 
 @click.command()
-@what
+@thing("[node/]NAME", things_of("nodes"))
 @dry_run
 @pass_session
 def uncordon(session: Session, what: tuple[str, ...], **options: Any) -> None:
@@ -75,13 +78,13 @@ def uncordon(session: Session, what: tuple[str, ...], **options: Any) -> None:
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=things_of("nodes"))
 @click.argument("changes", nargs=-1, required=True, metavar="NAME=VALUE|NAME-...")
 @dry_run
 @pass_session
 def label(session: Session, node: str, changes: tuple[str, ...], **options: Any) -> None:
     """Labels of a node: `label n1 zone=a old-`."""
-    row = _find_node(session.client, (node,))
+    _, row = find_one(session.client, (node,), ("nodes",))
     row, tag = session.client.tagged(f"nodes/{row['id']}/")
     labels = dict(row["labels"])
     for change in changes:
@@ -97,18 +100,18 @@ def label(session: Session, node: str, changes: tuple[str, ...], **options: Any)
 
 
 @click.command()
-@what
+@thing("[replica/]ID", things_of("replicas"))
 @dry_run
 @pass_session
 def restart(session: Session, what: tuple[str, ...], **options: Any) -> None:
     """A fresh process for a replica."""
-    _, row = find_one(session.client, what, {"replicas"})
+    _, row = find_one(session.client, what, ("replicas",))
     write(session.client, "POST", f"replicas/{row['id']}/restart/", is_dry=options["dry_run"])
     say(options, f"replicas/{row['id']} is restarted")
 
 
 @click.command()
-@what
+@thing("KIND NAME", complete_things)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @dry_run
 @pass_session
@@ -125,23 +128,9 @@ def delete(session: Session, what: tuple[str, ...], yes: bool, **options: Any) -
 def _set_node(
     client: Client, words: tuple[str, ...], change: dict[str, bool], said: str, options: dict[str, Any]
 ) -> None:
-    row = _find_node(client, words)
+    _, row = find_one(client, words, ("nodes",))
     write(client, "PATCH", f"nodes/{row['id']}/", change, is_dry=options["dry_run"])
     say(options, f"nodes/{row['name']} {said}")
-
-
-def _find_node(client: Client, words: tuple[str, ...]) -> dict[str, Any]:
-    """Where only a node can be meant its name alone does."""
-    if len(words) == 1 and "/" not in words[0]:
-        return find_row(client, find_kind("nodes"), words[0])
-    return find_one(client, words, {"nodes"})[1]
-
-
-def find_one(client: Client, words: tuple[str, ...], kinds: set[str]) -> tuple[Kind, dict[str, Any]]:
-    kind, name = one_of(words)
-    if kind.name not in kinds:
-        raise CLIError(f"this is for {' and '.join(sorted(kinds))}, not for {kind.name}", INVALID)
-    return kind, find_row(client, kind, name)
 
 
 def write(client: Client, method: str, path: str, body: Any = None, *, is_dry: bool, tag: str = "") -> None:
@@ -149,22 +138,33 @@ def write(client: Client, method: str, path: str, body: Any = None, *, is_dry: b
     answer = client.write(method, path, body, headers=headers, **({"dry_run": "1"} if is_dry else {}))
     if is_dry:
         for each in answer["diff"]:
-            click.echo(f"  {each['field'] or 'all of it'}: {each['from']} → {each['to']}")
+            if each["field"]:
+                click.echo(f"  {each['field']}: {text_of(each['from'])} → {text_of(each['to'])}")
 
 
 def say(options: dict[str, Any], text: str) -> None:
     click.echo(f"{text}{' (dry run: nothing was changed)' if options['dry_run'] else ''}")
 
 
-def wait_until(options: dict[str, Any], is_so: Any, goal: str) -> None:
-    if options["wait_s"] is None or options["dry_run"]:
+def wait_until(options: dict[str, Any], is_so: Callable[[], bool], goal: str) -> None:
+    if options["wait_s"] is None or options.get("dry_run"):
         return
     deadline = time.monotonic() + options["wait_s"]
-    while not is_so():
+    while not _holds(is_so, deadline):
         if time.monotonic() >= deadline:
             raise CLIError(f"after {options['wait_s']:g} s it is not yet so that {goal}", TIMED_OUT)
         time.sleep(_POLL_S)
     click.echo(goal)
+
+
+def _holds(is_so: Callable[[], bool], deadline: float) -> bool:
+    """A control plane that is away for a moment is asked again."""
+    try:
+        return is_so()
+    except CLIError as error:
+        if error.exit_code != UNREACHABLE or time.monotonic() >= deadline:
+            raise
+        return False
 
 
 def _is_empty(client: Client, kind: Kind, row: dict[str, Any]) -> bool:

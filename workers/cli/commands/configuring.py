@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from workers.cli.client import Client
 from workers.cli.config import DEFAULT, Place, config_file, read_contexts, write_contexts
-from workers.cli.context import Session, pass_session
+from workers.cli.context import Session, complete_contexts, pass_session
 from workers.cli.errors import INVALID, CLIError
 
 
@@ -44,7 +44,7 @@ def logout(name: str) -> None:
 
 
 @click.command()
-@click.argument("use", required=False)
+@click.argument("use", required=False, shell_complete=complete_contexts)
 def config(use: str | None) -> None:
     """Shows the control planes that are known; with a name, goes over to that one."""
     file = config_file()

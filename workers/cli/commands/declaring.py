@@ -17,7 +17,14 @@ _MARKS = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "
 
 @click.command()
 @click.option(
-    "-f", "--file", "files", multiple=True, required=True, metavar="FILE", help="Also a directory, or - for stdin."
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Also a directory, or - for stdin.",
 )
 @click.option("--set", "set_name", default="default", show_default=True, help="Who owns these things.")
 @click.option("--prune", is_flag=True, help="What the set owns and no document names goes.")

@@ -1,5 +1,6 @@
 """`describe`: one thing with all that belongs to it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -8,7 +9,7 @@ import yaml
 from workers.cli.client import Client
 from workers.cli.context import Session, complete_things, pass_session
 from workers.cli.errors import CLIError
-from workers.cli.finding import find_row, one_of
+from workers.cli.finding import find_row, split_names
 from workers.cli.kinds import Kind, find_kind, gib
 from workers.cli.output import show_rows, text_of
 
@@ -21,17 +22,25 @@ _GIB_FIELDS = ("memory_total_bytes", "foreign_bytes")
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True, metavar="KIND NAME", shell_complete=complete_things)
+@click.argument("what", nargs=-1, required=True, metavar="KIND [NAME]...", shell_complete=complete_things)
 @pass_session
 def describe(session: Session, what: tuple[str, ...]) -> None:
-    """Everything about one thing: `describe node n1`, `describe deployment/chat`."""
-    kind, name = one_of(what)
-    row = find_row(session.client, kind, name)
+    """Everything about one thing, or several: `describe node n1`, `describe deployment/chat`, `describe nodes`."""
+    is_first = True
+    for kind, names in split_names(what):
+        rows = (find_row(session.client, kind, name) for name in names) if names else session.client.rows(kind.path)
+        for row in rows:
+            click.echo("" if is_first else "\n---\n", nl=not is_first)
+            _describe(session.client, kind, row)
+            is_first = False
+
+
+def _describe(client: Client, kind: Kind, row: dict[str, Any]) -> None:
     _show_fields({field: value for field, value in row.items() if field not in {"accelerators", "inventory"}})
     more = {"nodes": _node, "deployments": _deployment, "replicas": _replica, "models": _model}.get(kind.name)
     if more is not None:
-        more(session.client, row)
-    _audit(session.client, kind, row)
+        more(client, row)
+    _audit(client, kind, row)
 
 
 def _show_fields(row: dict[str, Any]) -> None:
@@ -59,12 +68,12 @@ def _node(client: Client, row: dict[str, Any]) -> None:
         for process in each.get("foreign_processes") or ():
             click.echo(f"    foreign process {process['pid']} {text_of(process.get('name'))}")
     _heading("Replicas")
-    show_rows(find_kind("replicas"), list(client.rows("replicas/", node_id=row["id"])), "table")
+    _list("replicas", client.rows("replicas/", node_id=row["id"]))
 
 
 def _deployment(client: Client, row: dict[str, Any]) -> None:
     _heading("Replicas")
-    show_rows(find_kind("replicas"), list(client.rows("replicas/", deployment_id=row["id"])), "table")
+    _list("replicas", client.rows("replicas/", deployment_id=row["id"]))
     _heading("One more replica")
     plan = client.get(f"deployments/{row['id']}/placement/")
     for place in plan["assignments"]:
@@ -80,12 +89,12 @@ def _replica(client: Client, row: dict[str, Any]) -> None:
 
 def _model(client: Client, row: dict[str, Any]) -> None:
     _heading("Versions")
-    show_rows(find_kind("versions"), list(client.rows("versions/", model_id=row["id"])), "table")
+    _list("versions", client.rows("versions/", model_id=row["id"]))
 
 
 def _events(client: Client, **query: str) -> None:
     _heading("Events")
-    show_rows(find_kind("events"), list(client.rows("events/", limit=_EVENTS, **query))[::-1], "table")
+    _list("events", list(client.rows("events/", limit=_EVENTS, **query))[::-1])
 
 
 def _audit(client: Client, kind: Kind, row: dict[str, Any]) -> None:
@@ -97,7 +106,14 @@ def _audit(client: Client, kind: Kind, row: dict[str, Any]) -> None:
     except CLIError:
         return
     _heading("Audit")
-    show_rows(find_kind("audit"), entries[::-1], "table")
+    _list("audit", entries[::-1])
+
+
+def _list(kind: str, rows: Iterable[dict[str, Any]]) -> None:
+    if found := list(rows):
+        show_rows(find_kind(kind), found, "table")
+    else:
+        click.echo("none")
 
 
 def _heading(text: str) -> None:

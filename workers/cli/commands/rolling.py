@@ -6,12 +6,15 @@ from typing import Any
 import click
 
 from workers.cli.client import Client
-from workers.cli.commands.changing import dry_run, find_one, say, wait_until, waiting, what, write
-from workers.cli.context import Session, pass_session
+from workers.cli.commands.changing import say, thing, wait_until, write
+from workers.cli.context import Session, pass_session, things_of
+from workers.cli.finding import find_one
 from workers.cli.kinds import Column
+from workers.cli.options import dry_run, formats, waiting
 from workers.cli.output import show_content, show_table
 
-_KINDS = {"deployments"}
+_KINDS = ("deployments",)
+_deployment = thing("[deployment/]NAME", things_of(*_KINDS))
 
 
 @click.group()
@@ -20,8 +23,8 @@ def rollout() -> None:
 
 
 @rollout.command()
-@what
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table")
+@_deployment
+@formats(("table", "json", "yaml"))
 @waiting
 @pass_session
 def status(session: Session, what: tuple[str, ...], form: str, **options: Any) -> None:
@@ -35,7 +38,21 @@ def status(session: Session, what: tuple[str, ...], form: str, **options: Any) -
 
 
 @rollout.command()
-@what
+@_deployment
+@formats(("table", "json", "yaml"))
+@pass_session
+def history(session: Session, what: tuple[str, ...], form: str) -> None:
+    """Its revisions, the newest first."""
+    _, row = find_one(session.client, what, _KINDS)
+    rows = list(session.client.rows(f"deployments/{row['id']}/revisions/"))
+    if form == "table":
+        show_table(_REVISIONS, rows)
+    else:
+        show_content(rows, form)
+
+
+@rollout.command()
+@_deployment
 @dry_run
 @pass_session
 def pause(session: Session, what: tuple[str, ...], **options: Any) -> None:
@@ -46,7 +63,7 @@ def pause(session: Session, what: tuple[str, ...], **options: Any) -> None:
 
 
 @rollout.command()
-@what
+@_deployment
 @dry_run
 @waiting
 @pass_session
@@ -59,8 +76,10 @@ def resume(session: Session, what: tuple[str, ...], **options: Any) -> None:
 
 
 @rollout.command()
-@what
-@click.option("--to", "number", type=click.IntRange(min=1), help="That revision; without, the one before.")
+@_deployment
+@click.option(
+    "--to", "--to-revision", "number", type=click.IntRange(min=1), help="That revision; without, the one before."
+)
 @dry_run
 @waiting
 @pass_session

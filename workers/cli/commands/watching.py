@@ -1,15 +1,17 @@
 """`logs` and `top`: what is going on now."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from workers.cli.client import Client
-from workers.cli.context import Session, complete_things, pass_session
-from workers.cli.errors import INVALID, NOT_FOUND, CLIError
-from workers.cli.finding import find_row, one_of
-from workers.cli.kinds import UNKNOWN, Column, gib
+from workers.cli.context import Session, complete_things, pass_session, things_of
+from workers.cli.errors import INVALID, NOT_FOUND, UNREACHABLE, CLIError
+from workers.cli.finding import find_one, find_row, split_names
+from workers.cli.kinds import UNKNOWN, Column, Kind, gib
+from workers.cli.options import formats
 from workers.cli.output import show_content, show_table
 
 _POLL_S = 1.0
@@ -17,47 +19,75 @@ _GIB = 1024**3
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True, metavar="replica/ID | deployment/NAME", shell_complete=complete_things)
+@click.argument(
+    "what",
+    nargs=-1,
+    required=True,
+    metavar="[replica/]ID | [deployment/]NAME",
+    shell_complete=things_of("deployments", "replicas"),
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on.")
+@click.option("-n", "--tail", type=click.IntRange(min=0), help="At most so many lines to begin with.")
 @pass_session
-def logs(session: Session, what: tuple[str, ...], follow: bool) -> None:
+def logs(session: Session, what: tuple[str, ...], follow: bool, tail: int | None) -> None:
     """The last lines of an engine's log; of a deployment, of all its replicas."""
-    kind, name = one_of(what)
-    if kind.name not in {"replicas", "deployments"}:
-        raise CLIError("logs are of a replica or a deployment", INVALID)
-    row = find_row(session.client, kind, name)
+    kind, row = find_one(session.client, what, ("replicas", "deployments"))
     shown: dict[str, list[str]] = {}
-    while True:
-        replicas = [row] if kind.name == "replicas" else list(session.client.rows("replicas/", deployment_id=row["id"]))
+
+    def show() -> None:
+        replicas = [row] if kind.name == "replicas" else _replicas_of(session.client, row)
         if not replicas and not follow:
             raise CLIError("it has no replicas", NOT_FOUND)
         for each in replicas:
-            _show_new(session.client, each["id"], shown, has_name=len(replicas) > 1)
-        if not follow:
-            return
-        time.sleep(_POLL_S)
+            _show_new(session.client, each["id"], shown, has_name=len(replicas) > 1, tail=tail)
+
+    _go_round(show, is_once=not follow)
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["nodes", "replicas"]), default="nodes")
-@click.option("-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table")
+@click.argument("what", nargs=-1, metavar="[nodes|replicas] [NAME]...", shell_complete=complete_things)
+@formats(("table", "json", "yaml"))
 @click.option("-w", "--watch", is_flag=True, help="Again each second.")
 @pass_session
-def top(session: Session, what: str, form: str, watch: bool) -> None:
+def top(session: Session, what: tuple[str, ...], form: str, watch: bool) -> None:
     """What nodes, or replicas, do at this moment. – is unknown, which is not zero."""
-    while True:
-        rows = session.client.get("live/nodes/")["results"]
-        if what == "replicas":
-            rows = [each | {"node_name": row["node_name"]} for row in rows for each in row["replicas"]]
-        if watch and form == "table":
-            click.clear()
-        if form == "table":
-            show_table(_NODES if what == "nodes" else _REPLICAS, rows)
-        else:
+    named = split_names(what or ("nodes",))
+    kind, names = named[0]
+    if kind.name not in _TABLES or len(named) > 1:
+        raise CLIError("top is of nodes or of replicas", INVALID)
+    wanted = {str(find_row(session.client, kind, name)["id"]) for name in names}
+    columns, id_field = _TABLES[kind.name]
+
+    def show() -> None:
+        rows = [row for row in _live(session.client, kind) if not wanted or row[id_field] in wanted]
+        if form != "table":
             show_content(rows, form)
-        if not watch:
             return
+        if watch:
+            click.clear()
+        show_table(columns, rows)
+
+    _go_round(show, is_once=not watch)
+
+
+def _go_round(show: Callable[[], None], *, is_once: bool) -> None:
+    """Once, or each second until somebody ends it; a control plane that goes away meanwhile is waited for."""
+    show()
+    while not is_once:
         time.sleep(_POLL_S)
+        try:
+            show()
+        except CLIError as error:
+            if error.exit_code != UNREACHABLE:
+                raise
+            click.echo(error.message, err=True)
+
+
+def _live(client: Client, kind: Kind) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = client.get("live/nodes/")["results"]
+    if kind.name == "nodes":
+        return rows
+    return [each | {"node_name": row["node_name"]} for row in rows for each in row["replicas"]]
 
 
 def new_lines(shown: list[str], lines: list[str]) -> list[str]:
@@ -68,12 +98,30 @@ def new_lines(shown: list[str], lines: list[str]) -> list[str]:
     return lines
 
 
-def _show_new(client: Client, replica_id: str, shown: dict[str, list[str]], *, has_name: bool) -> None:
-    lines = client.get(f"replicas/{replica_id}/logs/")["lines"]
-    for line in new_lines(shown.get(replica_id, []), lines):
+def _replicas_of(client: Client, deployment: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(client.rows("replicas/", deployment_id=deployment["id"]))
+
+
+def _show_new(
+    client: Client, replica_id: str, shown: dict[str, list[str]], *, has_name: bool, tail: int | None
+) -> None:
+    lines = _lines_of(client, replica_id, shown)
+    new = new_lines(shown.get(replica_id, []), lines)
+    for line in new if tail is None or replica_id in shown else new[len(new) - min(tail, len(new)) :]:
         text = "".join(each if each.isprintable() or each == "\t" else " " for each in line)
         click.echo(f"{replica_id[-6:]}  {text}" if has_name else text)
     shown[replica_id] = lines
+
+
+def _lines_of(client: Client, replica_id: str, shown: dict[str, list[str]]) -> list[str]:
+    """One that has gone since it was listed has no more to say."""
+    try:
+        lines: list[str] = client.get(f"replicas/{replica_id}/logs/")["lines"]
+    except CLIError as error:
+        if error.exit_code != NOT_FOUND or replica_id not in shown:
+            raise
+        return shown[replica_id]
+    return lines
 
 
 def _ratio(value: float | None) -> str:
@@ -122,3 +170,4 @@ _REPLICAS = (
     Column("MEMORY GIB", lambda row: gib(row["memory_bytes"])),
     Column("RESTARTS", lambda row: row["restarts"]),
 )
+_TABLES = {"nodes": (_NODES, "node_id"), "replicas": (_REPLICAS, "replica_id")}

@@ -8,23 +8,23 @@ from typing import Any
 from msgspec import Struct, field
 
 from workers.engines.fake.calls import GenerationCall
-from workers.engines.fake.chunks import DONE, ChunkWriter, error_event
+from workers.engines.fake.chunks import DONE, error_event
 from workers.engines.fake.clockwork import Clockwork
 from workers.engines.fake.embedding import Embedding
 from workers.engines.fake.errors import APIError, engine_busy, engine_dead, internal_error
 from workers.engines.fake.exposition import EngineMetrics
 from workers.engines.fake.faults import ErrorShare, Faults
-from workers.engines.fake.generation import AnswerWriter, Choice, Generation, Reply
+from workers.engines.fake.generation import Choice, Generation, Reply
 from workers.engines.fake.inputs import EmbeddingCall
 from workers.engines.fake.kv_events import BlockTokens, KVEventPublisher, KVEventsConfig
 from workers.engines.fake.ledger import Ledger, LedgerEntry
 from workers.engines.fake.model.continuous_batching import BatchLimits, ContinuousBatching
 from workers.engines.fake.model.kv_blocks import KVBlocks
 from workers.engines.fake.model.sequence import Sequence
-from workers.engines.fake.named_events import MessagesWriter, ResponsesWriter
 from workers.engines.fake.plan import plan_answer
 from workers.engines.fake.served import Served
 from workers.engines.fake.words import TokenIds, block_hashes, seeded
+from workers.engines.fake.writers import open_writer
 from workers.scheduling.latency.step_cost import StepCost
 
 _SECONDS_TO_ANSWER = 0.1
@@ -89,7 +89,8 @@ class FakeEngine:
 
     def generate(self, call: GenerationCall, request_id: str, path: str, reply: Reply) -> Generation:
         """Raises APIError when the request is not taken."""
-        generation = Generation(call, self._writer(call, request_id), reply, self._ended)
+        writer = open_writer(call, request_id, self.served.name, int(self._wall_clock()))
+        generation = Generation(call, writer, reply, self._ended)
         generation.reset_after_tokens = self.faults.reset_after_tokens
         choices = self._choices(call)
         entry = self._entry(request_id, path, call.prompts, call.priority)
@@ -163,16 +164,6 @@ class FakeEngine:
             self._publisher.publish(news)
 
     # taking a request
-
-    def _writer(self, call: GenerationCall, request_id: str) -> AnswerWriter:
-        now = int(self._wall_clock())
-        if call.api == "responses":
-            return ResponsesWriter({"id": f"resp_{request_id}", "created": now, "model": self.served.name}, call)
-        prefix, kind = ("chatcmpl", "chat.completion") if call.is_chat else ("cmpl", "text_completion")
-        if call.is_chat and call.is_stream:
-            kind += ".chunk"
-        head = {"id": f"{prefix}-{request_id}", "object": kind, "created": now, "model": self.served.name}
-        return MessagesWriter(head, call) if call.api == "messages" else ChunkWriter(head, call)
 
     def _entry(self, request_id: str, path: str, prompts: list[list[str]], priority: int) -> LedgerEntry:
         return LedgerEntry(

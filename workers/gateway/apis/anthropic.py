@@ -3,6 +3,8 @@
 Anthropic's `input_tokens` leaves out what the cache had and took; ours includes them.
 """
 
+import re
+
 import msgspec
 from msgspec import Struct
 
@@ -82,9 +84,20 @@ _decode_message = msgspec.json.Decoder(_Message).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 
 
+class _Rename:
+    """Of a message that begins: it has no content yet, so that the first name is the model's."""
+
+    def __init__(self, served: str, public: str) -> None:
+        self._served = re.compile(rb'("model":\s*)' + re.escape(msgspec.json.encode(served)))
+        self._public = msgspec.json.encode(public)
+
+    def rename(self, data: bytes) -> bytes:
+        return self._served.sub(lambda found: found[1] + self._public, data, count=1)
+
+
 class _Reading:
     def __init__(self, rename: tuple[str, str] | None) -> None:
-        self._rename = tuple(b'"model":' + msgspec.json.encode(name) for name in rename) if rename else None
+        self._rename = _Rename(*rename) if rename else None
         self.usage: Usage | None = None
         self.input_tokens: int | None = None
 
@@ -103,8 +116,7 @@ class _Reading:
             self._note_end(event.usage)
         elif event.message is not None and event.message.usage is not None:
             self.input_tokens = event.message.usage.as_usage().prompt_tokens
-        # A message that begins has no content yet, so that the first name is the model's.
-        return data.replace(self._rename[0], self._rename[1], 1) if self._rename and event.message else data
+        return self._rename.rename(data) if self._rename is not None and event.message is not None else data
 
     def _note_end(self, usage: _Usage) -> None:
         """Of the prompt an engine may have spoken only at the beginning."""

@@ -6,9 +6,11 @@ from typing import Protocol
 from workers.gateway.apis.spoken import Spoken
 from workers.gateway.bodies import Usage
 from workers.gateway.event_stream import EVENT_END, EventStream
+from workers.gateway.loose_events import read_loose
 
 _NAME = b"event: "
 _DATA = b"\ndata: "
+_LOOSE_NAME = re.compile(rb"(?:\A|\n)event: ?([^\n]*)")
 _LAST = re.compile(rb'"type": ?"(?:response\.(?:completed|incomplete)|message_stop)"')
 
 
@@ -84,8 +86,8 @@ class NamedEvents(EventStream):
 
     def _pass(self, event: bytes) -> bytes:
         head, found, data = event.partition(_DATA)
-        if not found or not head.startswith(_NAME):
-            return event + EVENT_END
+        if not found or not head.startswith(_NAME) or b"\n" in head or b"\n" in data:
+            return self._pass_loose(event)
         name = head[len(_NAME) :]
         if name == b"error":
             return self._pass_error(event)
@@ -97,6 +99,21 @@ class NamedEvents(EventStream):
         elif self._reading.is_read(name):
             return head + _DATA + self._reading.read(data) + EVENT_END
         return event + EVENT_END
+
+    def _pass_loose(self, event: bytes) -> bytes:
+        """Written in another way, it is read all the same; nobody goes on from it."""
+        loose = read_loose(event)
+        if loose is None:
+            return event + EVENT_END
+        found = _LOOSE_NAME.search(event)
+        name = found[1] if found else str(loose.read("type")).encode()
+        self.spoken = None
+        self.has_error |= name == b"error"
+        self.last_data = loose.data
+        self.events_with_output += self._reading.is_output(name)
+        if self._reading.is_read(name):
+            loose.data = self._reading.read(loose.data)
+        return loose.shown() + EVENT_END
 
     def _pass_error(self, event: bytes) -> bytes:
         self.has_error = True

@@ -9,9 +9,11 @@ from pathlib import Path
 from workers.contracts.endpoints import Endpoint
 from workers.gateway.batches.api import BatchAPI, Limits
 from workers.gateway.batches.errands import Errands
+from workers.gateway.batches.peers import ITEMS, WITHDRAWALS, PeerErrands, PeerItems
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.connections import Connections
+from workers.gateway.directory import Directory
 from workers.gateway.errors import GatewayError
 from workers.gateway.forwarding import Neighbours
 from workers.gateway.heads import RequestHead
@@ -53,9 +55,17 @@ class Batches:
         self._store = StoreThread(directory)
         self._surface = surface
         self._monotonic = monotonic
+        asker = company.asker(Errands(surface, turn, connections, unix_time))
+
+        def read_directory() -> Directory | None:
+            return surface.directory
+
+        def runs_here(version_id: str) -> bool:
+            return any(endpoint.version_id == version_id for endpoint in list_endpoints())
+
         self._runner = Runner(
             self._store,
-            company.asker(Errands(surface, turn, connections, unix_time)),
+            PeerErrands(asker, read_directory, neighbours, runs_here, unix_time),
             look_at_engines=lambda: look_at_engines(surface, list_endpoints(), company.others_waiting),
             write_record=surface.meter.write_kept,
             is_recording=lambda: spool.is_accepting,
@@ -73,7 +83,10 @@ class Batches:
             randomness=randomness,
             limits=limits,
         )
+        company.watch_arrivals(self._api.room)
         surface.own_paths[FILES] = surface.own_paths[b"/v1/batches"] = self._api.answer
+        self._peer_items = PeerItems(asker, read_directory, unix_time)
+        surface.peer_paths |= {ITEMS: self._peer_items.take, WITHDRAWALS: self._peer_items.withdraw}
         self._running: asyncio.Task[None] | None = None
 
     def open_sink(self, client: ClientConnection, head: RequestHead) -> BodySink | None:

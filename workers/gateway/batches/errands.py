@@ -13,6 +13,7 @@ from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Directory, Grant
+from workers.gateway.errors import GatewayError
 from workers.gateway.intake import Errand
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
@@ -49,7 +50,15 @@ class Asker(Protocol):
     def is_ready(self) -> bool: ...
     def may_use(self, grant: Grant, model: str) -> bool: ...
     def grant_of(self, batch: Batch) -> Grant | None: ...
+    def is_elsewhere(self, item: Item) -> bool: ...
     def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling: ...
+
+
+class ItemErrand(Struct, array_like=True):
+    """An item that another process is asked for."""
+
+    batch: Batch
+    item: Item
 
 
 def ids_of(batch: Batch, number: int) -> ItemIds:
@@ -88,6 +97,10 @@ class Errands:
         grant = directory.find_grant_by_id(batch.key_id, self._unix_time()) if directory is not None else None
         return _in_last_class(grant, directory) if grant is not None and directory is not None else None
 
+    def is_elsewhere(self, item: Item) -> bool:
+        del item
+        return False
+
     def begin(self, batch: Batch, item: Item, grant: Grant) -> "Call":
         ids = ids_of(batch, item.number)
         records: list[UsageRecord] = []
@@ -117,6 +130,11 @@ class Call:
     def withdraw(self) -> None:
         """As a client that closes its connection: the reply has no answer, but what was used by then."""
         self._loopback.close()
+
+
+def refused(error: GatewayError) -> Reply:
+    """Nobody has begun it, and it is asked for again."""
+    return Reply(LoopbackAnswer(error.status, dict(error.headers()), error.body()), None)
 
 
 def _in_last_class(grant: Grant, directory: Directory) -> Grant:

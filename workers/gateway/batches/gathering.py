@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import msgspec
 
 from workers.gateway.batches.listing import Part
+from workers.gateway.call import Call
 from workers.gateway.forwarding import message_for
 from workers.gateway.heads import AnswerHead, Headers
 from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
-from workers.gateway.upstream import EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.upstream import EnginePool, UpstreamError
 
 WAIT_S = 3.0
 MAX_AT_ONCE = 32
@@ -22,22 +23,27 @@ _decode_part = msgspec.json.Decoder(Part).decode
 class Asking:
     """One question to one gateway; `answer` has its status and body."""
 
+    is_client_stalled = False
+
     def __init__(self) -> None:
         self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self._upstream: UpstreamConnection | None = None
+        self._call: Call | None = None
         self._status = 0
         self._pieces: list[bytes] = []
         self._left_bytes = MAX_ANSWER_BYTES
 
     async def run(self, pool: EnginePool, message: bytes) -> tuple[int, bytes]:
         """Raises UpstreamError and TimeoutError."""
-        self._upstream = pool.take_idle() or await pool.connect()
-        self._upstream.ask(message, self)
+        self._call = Call(pool, message, self)
+        self._call.begin()
         try:
             return await self.answer
         finally:
-            if self._upstream is not None:
-                self._upstream.abandon()
+            self._call.abandon()
+
+    def give_up(self, why: str) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(UpstreamError(why))
 
     def answer_began(self, head: AnswerHead) -> None:
         self._status = head.status
@@ -45,19 +51,18 @@ class Asking:
     def answer_received(self, pieces: list[bytes]) -> None:
         self._pieces += pieces
         self._left_bytes -= sum(map(len, pieces))
-        if self._left_bytes < 0 and self._upstream is not None:
-            self._upstream.abandon()
-            self.answer_failed(UpstreamError("its list does not end"))
+        if self._left_bytes < 0:
+            self.give_up("its answer does not end")
 
     def answer_ended(self, pieces: list[bytes]) -> None:
-        self._upstream = None
+        if self._call is not None:
+            self._call.ended()
         if not self.answer.done():
             self.answer.set_result((self._status, b"".join(self._pieces + pieces)))
 
     def answer_failed(self, error: UpstreamError) -> None:
-        self._upstream = None
-        if not self.answer.done():
-            self.answer.set_exception(error)
+        if self._call is None or self._status or self._call.failed():
+            self.give_up(str(error))
 
 
 async def gather(

@@ -2,6 +2,8 @@
 
 BATCH_SHARE = 0.5
 MAX_IN_FLIGHT = 256
+# At other nodes, which have batches of their own: there they wait behind everybody else, as here.
+FORWARDED_AT_ONCE = 16
 
 
 def items_to_start(*, in_flight: int, slots: int, others_waiting: int) -> int:

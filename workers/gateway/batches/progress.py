@@ -74,8 +74,10 @@ class Progress(Struct, eq=False):
 
 def verdict_on(reply: Reply, tries: int) -> Verdict:
     record = reply.record
-    if reply.answer is None or record is None:
+    if reply.answer is None:
         return "keep"
+    if record is None:
+        return "later" if reply.answer.status == 503 else "keep"  # noqa: PLR2004 - HTTP
     if _is_for_ever(record.error_code, reply.answer):
         return "keep"
     if record.outcome == "refused" or record.error_code == "shutting_down":

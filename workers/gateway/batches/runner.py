@@ -23,7 +23,7 @@ from workers.gateway.batches import stages
 from workers.gateway.batches.errands import Asker, Reply, ids_of
 from workers.gateway.batches.lines import answer_line
 from workers.gateway.batches.loopback import LoopbackAnswer
-from workers.gateway.batches.pace import items_to_start
+from workers.gateway.batches.pace import FORWARDED_AT_ONCE, items_to_start
 from workers.gateway.batches.progress import Progress
 from workers.gateway.batches.shapes import AnsweredItem, Batch, Item, Status
 from workers.gateway.batches.store import Store
@@ -71,6 +71,7 @@ class Runner:
         self._running: dict[str, Progress] = {}
         self._turns: deque[str] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._forwarded: set[asyncio.Task[None]] = set()
         self._answers: list[AnsweredItem] = []
         self._written: dict[tuple[str, int], None] = {}
         self._woken = asyncio.Event()
@@ -190,19 +191,23 @@ class Runner:
     def _start_items(self) -> None:
         """In turns, so that a long batch does not hold up a short one."""
         engines = self._look_at_engines()
-        in_flight = len(self._tasks)
+        in_flight = len(self._tasks) - len(self._forwarded)
         room = items_to_start(in_flight=in_flight, slots=engines.slots, others_waiting=engines.others_waiting)
+        room_elsewhere = FORWARDED_AT_ONCE - len(self._forwarded)
         idle_turns = 0
-        while room > 0 and idle_turns < len(self._turns):
+        while (room > 0 or room_elsewhere > 0) and idle_turns < len(self._turns):
             progress = self._running[self._turns[0]]
             self._turns.rotate(-1)
-            if progress.is_due(self._monotonic()):
-                self._start(progress, progress.ready.popleft())
-                room, idle_turns = room - 1, 0
-            else:
-                idle_turns += 1
+            idle_turns += 1
+            if not progress.is_due(self._monotonic()):
+                continue
+            is_elsewhere = self._errands.is_elsewhere(progress.ready[0])
+            if (room_elsewhere if is_elsewhere else room) > 0:
+                self._start(progress, progress.ready.popleft(), is_elsewhere=is_elsewhere)
+                room, room_elsewhere = room - (not is_elsewhere), room_elsewhere - is_elsewhere
+                idle_turns = 0
 
-    def _start(self, progress: Progress, item: Item) -> None:
+    def _start(self, progress: Progress, item: Item, *, is_elsewhere: bool) -> None:
         grant = self._errands.grant_of(progress.batch)
         if grant is None:
             self._answer(progress.batch, item, status=401, body=key_invalid().body())
@@ -210,6 +215,9 @@ class Runner:
         task = asyncio.create_task(self._ask(progress, item, grant))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if is_elsewhere:
+            self._forwarded.add(task)
+            task.add_done_callback(self._forwarded.discard)
 
     async def _ask(self, progress: Progress, item: Item, grant: Grant) -> None:
         try:

@@ -11,24 +11,17 @@ import socket
 from collections.abc import Callable
 
 import msgspec
-from msgspec import Struct
 
-from workers.gateway.batches.errands import Calling, Errands, Reply
-from workers.gateway.batches.loopback import LoopbackAnswer
+from workers.gateway.batches.errands import Calling, Errands, ItemErrand, Reply, refused
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Grant
-from workers.gateway.errors import GatewayError, key_invalid, owner_unavailable
+from workers.gateway.errors import key_invalid, owner_unavailable
 from workers.gateway.sisters.questions import model_in
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
 
 logger = logging.getLogger(__name__)
-
-
-class ItemErrand(Struct, array_like=True):
-    batch: Batch
-    item: Item
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -59,6 +52,9 @@ class SharedErrands:
     def grant_of(self, batch: Batch) -> Grant | None:
         return self._own.grant_of(batch)
 
+    def is_elsewhere(self, item: Item) -> bool:
+        return self._own.is_elsewhere(item)
+
     def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling:
         owner = self._sister_of(model_in(item.body))
         return self._own.begin(batch, item, grant) if owner is None else self._ask_sister(owner, batch, item)
@@ -82,7 +78,7 @@ class _SistersCall:
 
     async def reply(self) -> Reply:
         if self._connection is None:
-            return _refused(owner_unavailable())
+            return refused(owner_unavailable())
         reader, self._writer = await asyncio.open_unix_connection(sock=self._connection)
         try:
             content = await reader.read(-1)
@@ -92,7 +88,7 @@ class _SistersCall:
             self._writer.close()
         if content:
             return _decode_reply(content)
-        return Reply(None, None) if self._is_withdrawn else _refused(owner_unavailable())
+        return Reply(None, None) if self._is_withdrawn else refused(owner_unavailable())
 
     def withdraw(self) -> None:
         """The owner sees the end of it, and still says what was used."""
@@ -126,7 +122,7 @@ class ErrandTaker:
     async def _reply(self, errand: ItemErrand, reader: asyncio.StreamReader) -> Reply:
         grant = self._errands.grant_of(errand.batch)
         if grant is None:
-            return _refused(key_invalid())
+            return refused(key_invalid())
         call = self._errands.begin(errand.batch, errand.item, grant)
         withdrawing = asyncio.create_task(_withdraw_at_end(reader, call))
         try:
@@ -138,8 +134,3 @@ class ErrandTaker:
 async def _withdraw_at_end(reader: asyncio.StreamReader, call: Calling) -> None:
     await reader.read(-1)
     call.withdraw()
-
-
-def _refused(error: GatewayError) -> Reply:
-    headers = dict(error.headers())
-    return Reply(LoopbackAnswer(error.status, headers, error.body()), None)

@@ -25,4 +25,4 @@ class Saturation(Struct, frozen=True, kw_only=True):
     kv_usage: float = 0.8
 
     def is_open(self, target: Target) -> bool:
-        return target.report.waiting < self.queue and (target.report.kv_usage or 0.0) < self.kv_usage
+        return (target.report.waiting or 0) < self.queue and (target.report.kv_usage or 0.0) < self.kv_usage

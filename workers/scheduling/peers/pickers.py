@@ -111,11 +111,11 @@ class WeightedScores:
         self._config = config
 
     def pick(self, request: Request, targets: list[Target], hits: Hits) -> Target:
-        waiting = [target.report.waiting for target in targets]
+        waiting = [target.report.waiting or 0 for target in targets]
         low, high = min(waiting), max(waiting)
 
         def score(target: Target) -> tuple[float, int]:
-            queue = (high - target.report.waiting) / (high - low) if high > low else 1.0
+            queue = (high - (target.report.waiting or 0)) / (high - low) if high > low else 1.0
             prefix = hits(target) / request.prompt_tokens if request.prompt_tokens else 0.0
             config = self._config
             total = (

@@ -1,5 +1,6 @@
 """The finance pages: a change is shown before it is made, figures are those of REST, and every step is audited."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -7,6 +8,7 @@ import pytest
 
 from apps.audit.models import AuditEntry
 from apps.usage.models import Budget, PriceEntry, Rerating, TenantDiscount, UsageRecord
+from apps.usage.services.rating import price_unpriced
 from apps.usage.services.rerating import run_reratings
 from tests.factories.domain import NOW
 
@@ -33,6 +35,23 @@ def test_a_price_is_shown_before_it_is_in_the_book_and_is_exact(yard, open_as):
     assert (line.input_pico_usd, line.cached_input_pico_usd, line.output_pico_usd) == (150_000, 75_000, 600_000)
     assert (line.request_pico_usd, line.batch_discount_bp, line.model) == (10**9, 5000, model)
     assert AuditEntry.objects.filter(action="price.set", actor_name="money").count() == 1
+
+
+def test_a_price_is_reviewed_beside_what_holds_and_until_when_it_does(yard, open_as):
+    finance, version = open_as("finance"), str(yard.deployment.version.pk)
+    for since, usd in (("2026-11-01 00:00", "0.15"), ("2026-11-20 00:00", "0.25")):
+        late = PRICE | {"version": version, "input_usd": usd, "effective_from": since, "confirmed": "1"}
+        assert finance.post("/prices/new/", late).status_code == 302
+    form = PRICE | {"version": version, "input_usd": "0.33", "effective_from": "2026-11-10 00:00"}
+    shown = finance.post("/prices/new/", form).content.decode()
+    assert re.search(r'class="right was">0.15</td>\s*<td class="right fw-medium">0.33</td>', shown)
+    assert "2026-11-20 00:00:00 UTC, when another line begins" in shown
+    assert "&quot;input_pico_usd&quot;: 330000" in shown
+    finance.post("/prices/new/", form | {"effective_from": "2026-11-20 00:00", "confirmed": "1"})
+    book = finance.get("/prices/").content.decode()
+    states = re.findall(r'data-state="\w+" title="">(active|superseded|pending)<', book)
+    assert states == ["active", "superseded", "superseded"]
+    assert PriceEntry.objects.count() == 3
 
 
 @pytest.mark.parametrize(
@@ -74,6 +93,25 @@ def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     row = Rerating.objects.order_by("-number").first()
     assert UsageRecord.objects.get().cost_usd == Decimal(8 * 150_000 + 4 * 75_000 + 7 * 600_000 + 10**9) / 10**12
     assert row.state == "applied"
+    steps = AuditEntry.objects.filter(subject_id=str(row.pk)).order_by("id").values_list("action", "actor_name")
+    people = ["money", "money", "system"]
+    assert list(steps) == list(zip(["rerating.started", "rerating.applying", "rerating.applied"], people, strict=True))
+
+
+def test_a_rerating_that_would_change_nothing_is_not_offered(yard, open_as):
+    finance = open_as("finance")
+    finance.post("/prices/new/", PRICE | {"version": str(yard.deployment.version.pk), "confirmed": "1"})
+    start = {"start": (NOW - timedelta(days=2)).strftime("%Y-%m-%d %H:%M"), "end": "2026-11-30 00:00", "reason": "x"}
+    for _ in range(2):
+        place = finance.post("/reratings/", start)["Location"]
+        run_reratings(now=NOW)
+        finance.post(place + "apply/")
+        run_reratings(now=NOW)
+    place = finance.post("/reratings/", start)["Location"]
+    run_reratings(now=NOW)
+    page = finance.get(place).content.decode()
+    assert "Nothing would change" in page
+    assert "Apply to" not in page
 
 
 def test_a_budget_is_made_by_the_tenants_admin_for_its_own_tenant_only(yard, open_as):
@@ -97,6 +135,32 @@ def test_what_is_unpriced_is_shown_as_unknown_and_not_as_free(yard, open_as):
     page = open_as("finance").get(f"/requests/{yard.record.record_id}/").content.decode()
     assert "waits for a price" in page
     assert "$0.00" not in page
+
+
+@pytest.mark.parametrize("by", ["model", "tenant", "key", "day"])
+def test_sums_of_what_is_unpriced_are_unknown_too(yard, open_as, by):
+    day = UsageRecord.objects.get().arrived_at.date()
+    page = open_as("finance").get(f"/usage/?by={by}&first={day}&last={day}").content.decode()
+    assert "have no price yet" in page
+    assert page.count("no price was in force; it is priced once there is one") == 3  # the figure, the row, the total
+    assert price_version(yard) == 1
+    page = open_as("finance").get(f"/usage/?by={by}&first={day}&last={day}").content.decode()
+    assert "no price was in force" not in page
+
+
+def price_version(yard):
+    amounts = {"input_pico_usd": 5, "cached_input_pico_usd": 1, "output_pico_usd": 9}
+    since = NOW - timedelta(days=300)
+    PriceEntry.objects.create(version=yard.deployment.version, effective_from=since, created_at=NOW, **amounts)
+    return price_unpriced()
+
+
+def test_a_record_is_found_by_its_own_id(yard, open_as):
+    place = f"/requests/{yard.record.record_id}/"
+    pages = [
+        open_as(who).get(f"/requests/?q={yard.record.record_id}").content.decode() for who in ("finance", "stranger")
+    ]
+    assert [place in page for page in pages] == [True, False]
 
 
 @pytest.mark.parametrize("query", ["month=2026-13", "month=x", "tenant=1", "tz=Mars"])

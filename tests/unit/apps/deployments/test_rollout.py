@@ -234,6 +234,9 @@ OLD = course(is_current=False)
     ("replicas", "pace", "state", "words"),
     [
         ([course()], Pace(), "done", ""),
+        ([course("starting")], Pace(), "progressing", "waits for one that is starting"),
+        ([course("failed", problem="it crashed too often")], Pace(), "stuck", "it crashed too often"),
+        ([], Pace(), "progressing", "1 more are to be made"),
         ([course("starting"), OLD], Pace(), "progressing", "waits for one that is starting"),
         ([course(), OLD], Pace(may_retire=False), "progressing", "every gateway"),
         ([course(), OLD], Pace(is_paused=True), "paused", "1 are of the newest revision"),

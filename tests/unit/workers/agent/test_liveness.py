@@ -155,3 +155,47 @@ def test_one_that_hangs_while_it_drains_is_not_waited_for():
     engine.running_requests, engine.answers = 1, False
     node.want()
     assert turns_until(node, lambda: engine.signals) <= 20
+
+
+@pytest.mark.parametrize("has_work", [True, False])
+def test_a_machine_that_stood_still_for_long_ends_nobody(has_work):
+    node, engine = serving()
+    engine.running_requests = 3 * has_work
+    engine.answers = engine.passes_trials = False  # what was asked when it stopped comes to nothing
+    node.turn()
+    node.now += 600
+    engine.answers = engine.passes_trials = True
+    node.turn(10)
+    assert (engine.signals, node.states()) == ([], {"one": "ready"})
+
+
+def test_nor_does_one_that_gets_its_time_in_pieces():
+    node, engine = serving()
+    for _ in range(10):
+        engine.answers = False
+        node.turn()
+        node.now += 7
+        engine.answers = True
+        node.turn()
+    assert (engine.signals, node.states()) == ([], {"one": "ready"})
+
+
+def test_and_one_that_hangs_after_all_is_ended_as_soon_as_ever():
+    node, engine = serving()
+    node.now += 600
+    node.turn()
+    engine.answers = False
+    assert turns_until(node, lambda: engine.signals == ["KILL"]) <= 20
+
+
+def test_time_in_which_the_machine_stood_still_is_no_time_to_start_in():
+    node = World(start_timeout_s=20)
+    node.want(ONE)
+    node.turn()
+    node.engines["one"].is_healthy = False
+    node.turn(3)
+    node.now += 60
+    node.turn(10)
+    assert node.engines["one"].signals == []
+    node.turn(10)
+    assert "did not answer a real request" in node.reports["one"].detail

@@ -104,7 +104,7 @@ def test_fewer_crashes_than_that_are_tried_again():
 def test_a_node_that_is_cut_off_starts_nothing_and_lets_go_what_runs():
     running = process("a", has_passed=True)
     desired = DesiredState(node_id="n", generation=1, fence=1, replicas=[running.spec, spec("b")])
-    around = reconcile.Surroundings(is_cut_off=True)
+    around = reconcile.Surroundings(must_end=True)
     turn = reconcile.turn(desired, {"a": running}, {"a": ReplicaMemory(pid=1)}, Timers(), 5.0, around=around)
     assert [(report.replica_id, report.state) for report in turn.reports] == [("a", "draining"), ("b", "stopped")]
     assert ActionKind.START not in {action.kind for action in turn.actions}

@@ -6,6 +6,7 @@ from workers.contracts.snapshot import Price, TenantPolicy, Version
 from workers.engines.interface import EngineReading
 from workers.gateway.degrading import Alternative
 from workers.gateway.driver import Driver
+from workers.gateway.estimates import Prompt
 from workers.gateway.terms import Terms
 from workers.gateway.turns import Turn
 from workers.gateway.workflows import Asked
@@ -15,6 +16,7 @@ from workers.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.unit
 
+TEXT = Prompt(100, text_bytes=400)
 TENANT = TenantPolicy(tenant_id="t", name="t", service_class="gold", slo_profile="p")
 UNKNOWN = EngineShape()
 EPOCH = 1e9
@@ -67,7 +69,7 @@ class Yard:
             ]
         )
 
-    def ask(self, label="r", *, workflow=None, offered=(), **fields):
+    def ask(self, label="r", *, workflow=None, offered=(), prompt=TEXT, **fields):
         request = Request(
             request_id=0,
             version_id="v",
@@ -81,7 +83,7 @@ class Yard:
         if workflow is not None:
             self.driver.workflows.join(request, workflow)
         owner = Asker()
-        owner.terms = Terms(request, TENANT, Price(output_pico_usd=1), "v", text_bytes=400, alternatives=offered)
+        owner.terms = Terms(request, TENANT, Price(output_pico_usd=1), "v", prompt=prompt, alternatives=offered)
         owner.number = self.driver.submit(owner, owner.terms, label)
         return owner
 

@@ -1,7 +1,7 @@
 import pytest
 
 from workers.gateway.bodies import peek
-from workers.gateway.estimates import MAX_LENGTHS, TOKENS_PER_ATTACHMENT, Estimates, prompt_text
+from workers.gateway.estimates import MAX_LENGTHS, MAX_VERSIONS, Estimates, prompt_text
 
 pytestmark = pytest.mark.unit
 
@@ -31,12 +31,48 @@ def test_how_many_bytes_make_a_token_is_learned_per_version():
     assert estimates.measure("v2", peek(body), prompt_text(peek(body)), len(body)).tokens < 1000
 
 
-def test_a_picture_is_not_text():
-    picture = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % (b"QUJD" * 100_000)
-    body = b'{"model":"m","messages":[{"role":"user","content":[%b]}]}' % picture
+PICTURE = b'{"type":"image_url","image_url":{"url":"data:image/png;base64,%b"}}' % (b"QUJD" * 100_000)
+
+
+def chat_of(*parts):
+    return b'{"model":"m","messages":[{"role":"user","content":[%b]}]}' % b",".join(parts)
+
+
+def test_a_picture_is_not_text_and_what_it_costs_is_unknown_at_first():
+    body = chat_of(PICTURE)
     prompt = tokens_of(body)
-    assert TOKENS_PER_ATTACHMENT <= prompt.tokens < 2 * TOKENS_PER_ATTACHMENT
-    assert prompt.text_bytes == 0
+    assert (prompt.text_bytes, prompt.attached.count, prompt.attached_tokens) == (0, 1, 0)
+    assert prompt.tokens < 30
+    assert prompt.counted_bytes(len(body)) < 100
+
+
+def test_what_a_picture_costs_is_learned_per_version_from_what_the_text_does_not_account_for():
+    estimates = Estimates()
+    body = chat_of(PICTURE, PICTURE)
+    for _ in range(3):
+        prompt = tokens_of(body, estimates)
+        estimates.learn_input("v1", prompt, prompt.tokens - prompt.attached_tokens + 2 * 600)
+    assert tokens_of(chat_of(PICTURE), estimates).attached_tokens == 600
+    assert tokens_of(body, estimates).counted_bytes(len(body)) == pytest.approx(1200 * 4, rel=0.05)
+    assert estimates.measure("v2", peek(body), prompt_text(peek(body)), len(body)).attached_tokens == 0
+
+
+def test_what_an_engine_makes_nothing_of_costs_nothing():
+    estimates = Estimates()
+    estimates.learn_input("v1", tokens_of(chat_of(PICTURE), estimates), 3)
+    assert tokens_of(chat_of(PICTURE), estimates).attached_tokens == 0
+
+
+def test_versions_whose_pictures_are_known_are_bounded():
+    estimates = Estimates()
+    for number in range(MAX_VERSIONS + 5):
+        estimates.learn_input(f"v{number}", tokens_of(chat_of(PICTURE)), 500)
+    assert len(estimates.attachments) == MAX_VERSIONS
+
+
+def test_tools_attach_nothing():
+    tool = b'{"properties":{"image_url":{"type":"string"}}}'
+    assert tokens_of(b'{"model":"m","messages":[],"tools":[%b]}' % tool).attached.count == 0
 
 
 def test_tools_and_system_are_part_of_the_prompt():

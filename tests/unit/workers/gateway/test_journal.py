@@ -100,6 +100,25 @@ def test_a_request_under_way_when_the_gateway_dies_is_recorded_with_the_tokens_t
     assert list(world.directory.glob(f"*{JOURNAL_SUFFIX}")) == []
 
 
+def test_a_second_engines_count_of_the_same_prompt_counts_after_the_first_ones_was_thrown_away(world):
+    slot = world.journal.open(world.request())
+    slot.count(9, 5)
+    slot.guess(0, 0)
+    slot.count(9, 2)
+    world.die()
+    [record] = world.salvage()
+    assert (record.usage_source, record.input_tokens, record.output_tokens) == ("engine", 9, 2)
+
+
+def test_a_slot_that_is_used_again_counts_as_if_it_were_new(world):
+    first = world.request(1)
+    world.journal.open(first).count(9, 5)
+    world.journal.release([world.settled(first)])
+    world.journal.open(world.request(2)).count(9, 2)
+    world.die()
+    assert [(record.usage_source, record.output_tokens) for record in world.salvage()] == [("engine", 2)]
+
+
 def test_the_record_is_known_by_the_same_id_and_time_whoever_writes_it(world):
     settlement = world.request()
     world.journal.open(settlement)

@@ -8,12 +8,28 @@ pytestmark = pytest.mark.unit
 SENT = b'{"model":"m","priority":3,"stream_options":{}}'
 
 
-def test_an_engine_counts_the_clients_fields_and_not_ours():
-    said = b"{'loc': 'body.messages', 'input': '<dict of 3 items>'}"
-    assert without_ours(said, b'{"model":"m"}', SENT) == said.replace(b"3", b"1")
+MISSING = b"{'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required', 'input': '<dict of %d items>'}"
+WHOLE = b"{'type': 'value_error', 'loc': 'body', 'msg': 'Value error', 'input': '<dict of %d items>'}"
 
 
-@pytest.mark.parametrize("said", [b"too long", b"'input': '<dict of 2 items>'", b"<list of 3 items>"])
+@pytest.mark.parametrize("said", [MISSING, WHOLE, MISSING + b"\n  " + MISSING.replace(b"%d", b"3")])
+def test_an_engine_counts_the_clients_fields_and_not_ours(said):
+    assert without_ours(said % 3, b'{"model":"m"}', SENT) == (said % 1).replace(b"3", b"1")
+
+
+def test_what_an_engine_puts_in_itself_is_counted_as_it_would_be():
+    assert without_ours(MISSING % 4, b'{"model":"m"}', SENT) == MISSING % 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"too long",
+        MISSING.replace(b"dict", b"list") % 3,
+        MISSING.replace(b"body.messages", b"body.messages.0.role") % 3,
+        b"{'type': 'list_type', 'loc': 'body.messages', 'msg': 'a list', 'input': '<dict of 3 items>'}",
+    ],
+)
 def test_other_words_stay(said):
     assert without_ours(said, b'{"model":"m"}', SENT) == said
 

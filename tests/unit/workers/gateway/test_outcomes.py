@@ -44,6 +44,9 @@ def test_a_value_is_exact_however_it_is_written(value, pico_usd):
         b'{"success": true, "request_id": "r", "value": "NaN"}',
         b'{"success": true, "request_id": "r", "value": "Infinity"}',
         b'{"success": true, "request_id": "r", "value": 99999999999}',
+        b'{"success": true, "request_id": "r", "value_usd": 5}',
+        b'{"success": true, "request_id": "a\\u0000b"}',
+        b'{"success": true, "workflow_id": "a\\nb"}',
     ],
 )
 def test_what_is_no_outcome_is_refused_as_a_bad_request(body):

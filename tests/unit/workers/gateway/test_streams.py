@@ -204,6 +204,13 @@ def test_a_finish_event_held_for_the_fingerprint_is_not_lost_when_no_usage_follo
     assert run(hiding(), finish, events[-1]) == finish + events[-1]
 
 
+def test_while_a_finish_event_waits_for_the_fingerprint_nothing_overtakes_it():
+    text = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
+    finish = b'data: {"choices":[{"index":1,"delta":{"content":""},"finish_reason":"stop"}]}\n\n'
+    marked = hiding(choices_per_prompt=2, text_mark=b'"delta":{"content":"')
+    assert run(marked, text * 2, finish, text * 2) == text * 2 + finish + text * 2
+
+
 def test_an_endless_event_is_noticed():
     stream = hiding()
     for _ in range(9):

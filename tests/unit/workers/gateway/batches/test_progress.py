@@ -40,6 +40,12 @@ def test_a_failing_engine_is_tried_a_few_times():
     assert verdicts == ["again"] * (MAX_TRIES - 1) + ["keep"]
 
 
+def test_what_nobody_could_be_asked_for_comes_later_and_what_nobody_takes_is_kept():
+    assert verdict_on(Reply(LoopbackAnswer(503, {}, b""), None), 1000) == "later"
+    assert verdict_on(Reply(LoopbackAnswer(413, {}, b""), None), 1) == "keep"
+    assert verdict_on(Reply(None, None), 1) == "keep"
+
+
 def test_a_refusal_says_how_long_to_wait_within_reason():
     assert pause_s(reply("refused", 429, retry_after=b"7")) == 7
     assert pause_s(reply("refused", 429, retry_after=b"0")) == PAUSE_S

@@ -1,0 +1,24 @@
+"""Work of the controller that may take minutes, beside which there are always threads for what must not wait."""
+
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock
+
+
+def one_at_a_time(work: Callable[[], None]) -> Callable[[], None]:
+    """For a loop that its timer starts again: what is called while it runs in this process returns at once.
+
+    Else a few long ones took every thread, and a revoked key went on until they had ended.
+    """
+    lock = Lock()
+
+    @wraps(work)
+    def run() -> None:
+        if not lock.acquire(blocking=False):
+            return
+        try:
+            work()
+        finally:
+            lock.release()
+
+    return run
