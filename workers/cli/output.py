@@ -120,9 +120,15 @@ def text_of(value: Any, *, is_cut: bool = True) -> str:
     """What another wrote stays on its line, and sends no commands to the terminal."""
     if value is None or value == "":
         return UNKNOWN if value is None else ""
-    text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    text = _words_of(value)
     text = "".join(each if each.isprintable() else " " for each in text)
     return f"{text[: _LONGEST_CELL - 1]}…" if is_cut and len(text) > _LONGEST_CELL else text
+
+
+def _words_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
 def _fitted(line: str, *, is_cut: bool) -> str:

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0005
 PROBES = frozenset(("/healthz", "/readyz"))
 _TIMEOUT_S = 5.0
+# For who was accepted just before the end.
+_LAST_WORDS_S = 1.0
 _MAX_HEAD_BYTES = 8192
 _MAX_CONNECTIONS = 256
 _SLOW_PAGES_AT_ONCE = 4
@@ -61,7 +63,7 @@ class AdminPort:
         self._thread.start()
 
     def shutdown(self) -> None:
-        """Accepts nothing more; asked again, does nothing. Who listens on the socket beside us goes on."""
+        """Accepts nothing more, and answers whom it has; asked again, does nothing. Others may accept on the socket."""
         if self._is_over:
             return
         self._is_over = True
@@ -76,16 +78,24 @@ class AdminPort:
 
     def _serve(self) -> None:
         while not self._is_over:
-            for key, _ in self._selector.select(1.0 if self._asking else None):
-                if isinstance(key.data, _Asking):
-                    self._read(key.data)
-                elif key.data is not None:
-                    self._accept()
-            self._drop_slow()
+            self._take_turn(None)
+        self._selector.unregister(self._listening)
+        self._selector.unregister(self._waking)
+        until = time.monotonic() + _LAST_WORDS_S
+        while self._asking and time.monotonic() < until:
+            self._take_turn(_LAST_WORDS_S)
         for asking in list(self._asking.values()):
             self._forget(asking)
             asking.connection.close()
         self._selector.close()
+
+    def _take_turn(self, limit_s: float | None) -> None:
+        for key, _ in self._selector.select(min(1.0, limit_s or 1.0) if self._asking else limit_s):
+            if isinstance(key.data, _Asking):
+                self._read(key.data)
+            elif key.data is not None:
+                self._accept()
+        self._drop_slow()
 
     def _accept(self) -> None:
         try:

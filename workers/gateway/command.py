@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import errno
 import gc
 import logging
 import random
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 # A request leaves nothing that refers to itself, so there is little to look for; and to look cost a seventh of its CPU.
 COLLECT_AFTER_OBJECTS = (50_000, 20, 50)
+TAKE_OVER_WITHIN_S = 30.0
+TAKE_OVER_AGAIN_S = 0.2
 
 
 def main(*, is_compiled: bool) -> None:
@@ -54,7 +57,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     service = _build_service(arguments)
     stop, succeeded = _stop_on_signals(), asyncio.Event()
     path = handover_path_of(arguments)
-    listening = _listening(arguments, path)
+    listening = await _listening(arguments, path, stop)
     admin = start_admin(listening.admin, _pages(service))
     offering: list[asyncio.Task[None]] = []
 
@@ -92,7 +95,7 @@ async def _be_parent(arguments: argparse.Namespace) -> None:
         grace_s=arguments.grace_s,
         handover_grace_s=arguments.handover_grace_s,
     )
-    listening = _listening(arguments, path)
+    listening = await _listening(arguments, path, stop)
     await Parent(plan, listening, snapshot_file_of(arguments), endpoints_file_of(arguments)).run(stop)
 
 
@@ -125,9 +128,20 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-def _listening(arguments: argparse.Namespace, path: Path) -> Listening:
-    taken = take_over(path) if arguments.take_over else None
-    return taken or bind(arguments.host, arguments.port, arguments.admin_port)
+async def _listening(arguments: argparse.Namespace, path: Path, stop: asyncio.Event) -> Listening:
+    """Whoever holds the port may have begun a moment ago, and not be ready to hand it over."""
+    until = time.monotonic() + TAKE_OVER_WITHIN_S
+    while True:
+        taken = take_over(path) if arguments.take_over else None
+        if taken is not None:
+            return taken
+        try:
+            return bind(arguments.host, arguments.port, arguments.admin_port)
+        except OSError as error:
+            may_wait = arguments.take_over and error.errno == errno.EADDRINUSE and not stop.is_set()
+            if not may_wait or time.monotonic() > until:
+                raise
+        await asyncio.sleep(TAKE_OVER_AGAIN_S)
 
 
 def _pages(service: GatewayService) -> Pages:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.recording import cost_pico_usd
@@ -13,6 +13,7 @@ from workers.gateway.batching import Batch
 from workers.gateway.engines import Engine
 from workers.gateway.estimates import Estimates
 from workers.gateway.flights import Flight, Flights, Scheduled
+from workers.gateway.recurring import Timer
 from workers.gateway.roster import Roster
 from workers.gateway.trails import Trails
 from workers.gateway.turns import Turn
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 TIMER_GRAIN_S = 0.001
 # Where prompts are well known one in so many is enough to notice a change.
 LEARN_EACH = 8
-
-
-class Timer(Protocol):
-    def cancel(self) -> None: ...
 
 
 class Driver:
@@ -99,6 +96,12 @@ class Driver:
     def count_by_tenant(self) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
         """What waits and what runs, by tenant and class."""
         return self._flights.count_by_tenant()
+
+    def note_elsewhere(self, queued: dict[str, int], spent: dict[str, tuple[int, int]]) -> None:
+        """What other processes of the gateway have, and a tenant or a workflow with them."""
+        self._flights.queued_elsewhere = queued
+        for request_id in self.workflows.note_elsewhere(spent):
+            self._cancel(Cancel(request_id, "workflow_budget"))
 
     def weights_changed(self, tenants: Iterable[TenantPolicy]) -> None:
         """Of what waits, too."""

@@ -39,13 +39,17 @@ class Flight:
 
 
 class Flights:
-    """By the driver's id. Each is opened, taken and closed once."""
+    """By the driver's id. Each is opened, taken and closed once.
+
+    `queued_elsewhere` is what tenants have queued at other processes of the gateway, as of a second ago.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Flight] = {}
         self.trails = Trails()
         self.workflows = Workflows()
         self._flows = Flows()
+        self.queued_elsewhere: dict[str, int] = {}
 
     def open(self, owner: Scheduled, terms: "Terms", label: str, now: float) -> Flight:
         """The request has its id; here it gets its share."""
@@ -55,6 +59,9 @@ class Flights:
             share = self._flows.enter(tenant, terms.fairness_id)
             request.tenant_id, request.tenant_weight = share.account, share.weight
             request.max_queued_of_tenant = share.max_queued
+        if self.queued_elsewhere:
+            bound = request.max_queued_of_tenant - self.queued_elsewhere.get(tenant_id, 0)
+            request.max_queued_of_tenant = max(bound, 0)
         trail = Trail(label, tenant_id, tenant.service_class, request, now)
         flight = self.by_id[request.request_id] = Flight(owner, terms, trail)
         self.trails.open(trail)

@@ -1,5 +1,6 @@
 """A request for what another node keeps or runs: asked for there, once, and answered as it is there."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -12,6 +13,7 @@ from workers.gateway.call import Call
 from workers.gateway.errors import GatewayError
 from workers.gateway.heads import AnswerHead, Headers, header_lines
 from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.networks import peer_of
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
@@ -32,10 +34,11 @@ _API = OpenAI()
 class ElsewhereError(Exception):
     """No engine of the version is here; `pools` are of the gateways whose nodes have some."""
 
-    def __init__(self, version_id: str, pools: "list[EnginePool]") -> None:
+    def __init__(self, version_id: str, pools: "list[EnginePool]", silences: Silences) -> None:
         super().__init__(version_id)
         self.version_id = version_id
         self.pools = pools
+        self.silences = silences
 
 
 class Neighbours:
@@ -47,6 +50,7 @@ class Neighbours:
         self._urls = urls
         self._pools: dict[str, EnginePool] = {}
         self._turns = 0
+        self.silences = Silences()
 
     def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
         """None of what is, or would be, here."""
@@ -65,7 +69,7 @@ class Neighbours:
         others = self._others(version)
         self._turns += 1
         first = self._turns % len(others) if others else 0
-        return [self._pool(url) for url in others[first:] + others[:first]]
+        return self.silences.last([self._pool(url) for url in others[first:] + others[:first]])
 
     def _others(self, version: Version) -> list[str]:
         urls = self._urls() if version.node_ids else {}
@@ -89,7 +93,8 @@ class Neighbours:
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
-    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked.
+    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked. One that falls
+    silent (neighbour_watch.py) before a byte of its answer has come makes way for the next.
     """
 
     def __init__(
@@ -101,6 +106,7 @@ class Forwarding:
         *,
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
+        silences: Silences | None = None,
     ) -> None:
         self._client = client
         self._request = request
@@ -110,6 +116,9 @@ class Forwarding:
         self._pools: list[EnginePool] = []
         self._call: Call | None = None
         self._head: AnswerHead | None = None
+        self._silences = silences or Silences()
+        self._heard = Heard()
+        self._watch: asyncio.Task[None] | None = None
 
     def begin(self, pools: Sequence[EnginePool]) -> None:
         """At the first of them that can be reached."""
@@ -121,6 +130,7 @@ class Forwarding:
         if self._pools:
             pool = self._pools.pop(0)
             self._call = Call(pool, self._message(pool.authority), self)
+            self._watch = asyncio.create_task(self._leave_when_silent(pool))
             self._call.begin()
             return
         if self._lost is not None:
@@ -131,11 +141,40 @@ class Forwarding:
     def is_client_stalled(self) -> bool:
         return self._client.write_paused_at is not None
 
+    async def _leave_when_silent(self, pool: EnginePool) -> None:
+        await until_lost(pool, self._heard)
+        self._silences.note(pool)
+        call, self._call = self._call, None
+        if call is None:
+            return
+        if call.was_asked:
+            self._lost = None  # the record is written there
+        call.abandon()
+        logger.warning("another node's gateway has fallen silent: %s", pool.authority.decode())
+        if self._head is None:
+            self._ask_next()
+        else:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        """An answer that has begun is cut off: its framing tells the client that something is missing."""
+        if self._answer.head is None:
+            self._answer.send_error(unreachable())
+        else:
+            self._client.transport.abort()
+
+    def _end_call(self) -> Call | None:
+        call, self._call = self._call, None
+        if self._watch is not None:
+            self._watch.cancel()
+        return call
+
     # -- from the client's connection
 
     def client_left(self) -> None:
-        if self._call is not None:
-            self._call.abandon()
+        call = self._end_call()
+        if call is not None:
+            call.abandon()
 
     def client_paused(self) -> None:
         if self._call is not None:
@@ -149,16 +188,18 @@ class Forwarding:
 
     def answer_began(self, head: AnswerHead) -> None:
         self._head = head
+        self._heard.count += 1
         if self._request.method == b"HEAD" and self._call is not None:
-            self._call.abandon()
+            self.client_left()
             self._client.respond_with(head.status, head.lines_downstream, b"")
 
     def answer_received(self, pieces: list[bytes]) -> None:
+        self._heard.count += 1
         if self._head is not None:
             self._answer.send_part(self._head, b"".join(pieces))
 
     def answer_ended(self, pieces: list[bytes]) -> None:
-        call, self._call = self._call, None
+        call = self._end_call()
         if call is not None:
             call.ended()
         if self._head is None:
@@ -169,18 +210,15 @@ class Forwarding:
             self._answer.end(self._head, b"".join(pieces))
 
     def answer_failed(self, error: UpstreamError) -> None:
-        """An answer that has begun is cut off: its framing tells the client that something is missing."""
         call = self._call
         if call is None or (self._head is None and not call.failed()):
             return
         logger.warning("another node's gateway did not answer: %s", error)
-        self._call = None
-        if not call.was_asked:
-            self._ask_next()
-        elif self._answer.head is None:
-            self._answer.send_error(unreachable())
+        self._end_call()
+        if call.was_asked:
+            self._break_off()
         else:
-            self._client.transport.abort()
+            self._ask_next()
 
 
 def message_for_engine(request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str) -> bytes:
@@ -232,7 +270,8 @@ def begin_elsewhere(
     def message(authority: bytes) -> bytes:
         return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
 
-    Forwarding(client, request, headers, message, api=api, lost=lost).begin(elsewhere.pools)
+    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
+    forwarding.begin(elsewhere.pools)
 
 
 def unreachable() -> GatewayError:

@@ -26,5 +26,5 @@ def choose_among_nodes(
 
     version = directory.choose_version(model, sticky, runs)
     if version is not None and not is_here(version.version_id) and (pools := neighbours.running(version)):
-        raise ElsewhereError(version.version_id, pools)
+        raise ElsewhereError(version.version_id, pools, neighbours.silences)
     return version

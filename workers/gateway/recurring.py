@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
@@ -22,3 +23,7 @@ async def first_of(stop: asyncio.Event, succeeded: asyncio.Event | None) -> None
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...

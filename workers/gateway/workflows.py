@@ -5,6 +5,7 @@ The scheduler orders their calls; budgets are kept here, because what a call has
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 
 from msgspec import Struct, field
 
@@ -22,6 +23,8 @@ from workers.gateway.numbers import read_money, read_number
 from workers.scheduling.interface import Request
 
 MAX_WORKFLOWS = 10_000
+# To other processes, each second.
+MAX_TOLD = 1000
 MAX_ID_BYTES = 128
 MAX_STEPS = 1_000_000
 MAX_DEADLINE_MS = 30 * 24 * 3600 * 1000
@@ -51,10 +54,14 @@ class Workflow(Struct, eq=False):
     alive: dict[int, None] = field(default_factory=dict)
 
     @property
-    def is_over_budget(self) -> bool:
+    def has_budget(self) -> bool:
+        return bool(self.token_budget or self.cost_budget_pico_usd)
+
+    def is_over_budget(self, elsewhere: tuple[int, int]) -> bool:
+        tokens, cost_pico_usd = self.tokens + elsewhere[0], self.cost_pico_usd + elsewhere[1]
         return bool(
-            (self.token_budget and self.tokens >= self.token_budget)
-            or (self.cost_budget_pico_usd and self.cost_pico_usd >= self.cost_budget_pico_usd)
+            (self.token_budget and tokens >= self.token_budget)
+            or (self.cost_budget_pico_usd and cost_pico_usd >= self.cost_budget_pico_usd)
         )
 
 
@@ -83,10 +90,14 @@ def _read(noted: Mapping[bytes, bytes], name: bytes, most: int) -> int:
 
 
 class Workflows:
-    """At most MAX_WORKFLOWS; the longest unseen is forgotten first, and then starts afresh if it comes again."""
+    """At most MAX_WORKFLOWS; the longest unseen is forgotten first, and then starts afresh if it comes again.
+
+    What a workflow has taken at other processes of the gateway counts, as it was a second ago.
+    """
 
     def __init__(self) -> None:
         self._workflows: OrderedDict[str, Workflow] = OrderedDict()
+        self._elsewhere: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._workflows)
@@ -102,7 +113,7 @@ class Workflows:
         workflow.calls += 1
         if workflow.deadline_at is not None and workflow.deadline_at <= request.arrived_at:
             raise errors.workflow_deadline()
-        if workflow.is_over_budget:
+        if self._is_over_budget(workflow_id, workflow):
             raise errors.workflow_budget()
         request.workflow_id = workflow_id
         request.workflow_steps = asked.steps_expected
@@ -123,7 +134,21 @@ class Workflows:
             return []
         workflow.tokens += tokens
         workflow.cost_pico_usd += cost_pico_usd
-        return list(workflow.alive) if workflow.is_over_budget else []
+        return list(workflow.alive) if self._is_over_budget(workflow_id, workflow) else []
+
+    def told(self) -> dict[str, tuple[int, int]]:
+        """What those with a budget have taken here, for other processes: of the latest."""
+        latest = islice(reversed(self._workflows.items()), MAX_TOLD)
+        return {name: (each.tokens, each.cost_pico_usd) for name, each in latest if each.has_budget and each.tokens}
+
+    def note_elsewhere(self, spent: dict[str, tuple[int, int]]) -> list[int]:
+        """Returns the requests that must end because of it."""
+        self._elsewhere = spent
+        known = [(name, self._workflows[name]) for name in spent if name in self._workflows]
+        return [number for name, each in known if self._is_over_budget(name, each) for number in each.alive]
+
+    def _is_over_budget(self, workflow_id: str, workflow: Workflow) -> bool:
+        return workflow.is_over_budget(self._elsewhere.get(workflow_id, (0, 0)))
 
     def _find(self, workflow_id: str) -> Workflow:
         workflow = self._workflows.get(workflow_id)

@@ -6,6 +6,10 @@ from typing import Any
 
 # Their feed-forward has two matrices; everybody else's is gated and has three.
 _UNGATED = {"gpt2", "opt", "gpt_neox", "falcon", "phi", "starcoder2", "bloom", "mpt", "bert", "roberta", "gptj"}
+# Say nothing of the expert that every token meets.
+_ONE_SHARED_EXPERT = {"llama4", "llama4_text"}
+# Where makers put what others have at the top.
+_PARTS = ("text_config", "attn_config", "ffn_config")
 _BYTES_OF_DTYPE = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "float8_e4m3fn": 1.0, "float8_e5m2": 1.0}
 
 
@@ -59,12 +63,16 @@ class Architecture:
 
 def read_architecture(config: Mapping[str, Any]) -> Architecture:
     """Raises ConfigError. A model that also sees or hears is read by its text part; the rest is small."""
-    text = config.get("text_config")
-    merged = {**config, **text} if isinstance(text, Mapping) else dict(config)
+    merged = dict(config)
+    for part in _PARTS:
+        merged |= each if isinstance(each := config.get(part), Mapping) else {}
     name = str(merged.get("model_type") or "unknown")
     hidden = _number(merged, "hidden_size", "n_embd", "d_model")
-    heads = _number(merged, "num_attention_heads", "n_head", "num_heads")
-    layers = _number(merged, "num_hidden_layers", "n_layer", "num_layers")
+    heads = _number(merged, "num_attention_heads", "n_head", "num_heads", "n_heads")
+    layers = _number(merged, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    head_size = _optional(merged, "head_dim") or hidden // heads
+    if not head_size:
+        raise ConfigError(f"config.json has {heads} heads for a hidden size of {hidden}")
     window, windowed = _window(merged, layers)
     return Architecture(
         name=name,
@@ -72,9 +80,10 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         hidden=hidden,
         heads=heads,
         kv_heads=_kv_heads(merged, heads),
-        head_size=_optional(merged, "head_dim") or hidden // heads,
+        head_size=head_size,
         vocabulary=_number(merged, "vocab_size"),
-        feed_forward=_optional(merged, "intermediate_size", "n_inner", "ffn_dim") or 4 * hidden,
+        feed_forward=_optional(merged, "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim")
+        or 4 * hidden,
         is_gated=name not in _UNGATED,
         is_tied=bool(merged.get("tie_word_embeddings", name in {"gpt2", "gemma", "gemma2"})),
         experts=_experts(merged),
@@ -89,18 +98,22 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
 def _kv_heads(config: Mapping[str, Any], heads: int) -> int:
     if config.get("multi_query") is True and "num_kv_heads" not in config:
         return 1
-    return _optional(config, "num_key_value_heads", "num_kv_heads", "n_head_kv") or heads
+    found = _optional(config, "num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads") or heads
+    if found > heads:
+        raise ConfigError(f"config.json has {found} heads of keys and values for {heads} heads")
+    return found
 
 
 def _experts(config: Mapping[str, Any]) -> Experts | None:
-    count = _optional(config, "num_local_experts", "n_routed_experts", "num_experts")
+    count = _optional(config, "num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
     if not count:
         return None
-    size = _optional(config, "moe_intermediate_size", "intermediate_size") or 0
-    shared = _optional(config, "shared_expert_intermediate_size") or size * (_optional(config, "n_shared_experts") or 0)
+    size = _optional(config, "moe_intermediate_size", "intermediate_size", "ffn_hidden_size") or 0
+    shared_count = _optional(config, "n_shared_experts") or int(config.get("model_type") in _ONE_SHARED_EXPERT)
+    shared = _optional(config, "shared_expert_intermediate_size") or size * shared_count
     return Experts(
         count=count,
-        per_token=_optional(config, "num_experts_per_tok", "num_experts_per_token", "moe_topk") or 1,
+        per_token=_optional(config, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k") or 1,
         size=size,
         shared_size=shared,
         dense_layers=_optional(config, "first_k_dense_replace") or 0,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from apps.registry.policies.architecture import Architecture, read_architecture
+from apps.registry.policies.architecture import Architecture, ConfigError, read_architecture
 from apps.registry.policies.weights import (
     Parameters,
     count_parameters,
@@ -18,6 +18,8 @@ GIB = 1024**3
 # The CUDA context, NCCL's buffers and captured graphs; as engines of this kind were seen to take beyond torch's own.
 RUNTIME_BYTES = 1024 * MIB
 NCCL_BYTES = 512 * MIB
+# A thousand times what anybody has made.
+MOST_PARAMETERS = 10**15
 _ACTIVATION_DTYPE_BYTES = 2
 _LOGITS_DTYPE_BYTES = 4
 _FP8_KV = {"fp8", "fp8_e4m3", "fp8_e5m2"}
@@ -107,6 +109,8 @@ def read_facts(
     model = read_architecture(config)
     parameters = count_parameters(model)
     precision = read_precision(config, model, quantisation=quantisation)
+    if parameters.total > MOST_PARAMETERS:
+        raise ConfigError("config.json describes a model that no machine could hold")
     exact = (total_of_index(index) if index else None) or file_bytes
     # An index of full-precision weights says nothing of what they become when the engine quantises while loading.
     is_made_smaller = bool(quantisation) and "quantization_config" not in config and not file_bytes

@@ -11,6 +11,7 @@ from apps.registry.policies.architecture import Architecture, ConfigError, Exper
 _FP8_BITS = 8.0
 _GROUP_OVERHEAD_BITS = 16 + 4
 _DEFAULT_GROUP = 128
+_NF4_BITS = 4.5
 _GGUF_BITS = {
     "F32": 32.0, "F16": 16.0, "BF16": 16.0, "Q8_0": 8.51, "Q6_K": 6.57, "Q5_K_M": 5.71, "Q5_K_S": 5.58, "Q5_1": 6.0,
     "Q5_0": 5.58, "Q4_K_M": 4.90, "Q4_K_S": 4.67, "Q4_1": 5.11, "Q4_0": 4.64, "IQ4_XS": 4.43, "Q3_K_L": 4.30,
@@ -21,7 +22,7 @@ _GGUF_NAME = re.compile(r"(?<![A-Z0-9])(IQ\d\w*|Q\d(?:_\d|_K(?:_[SML])?)|BF16|F1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameters:
-    """`active` are those that one token meets.
+    """`active` are those that one token meets; `experts` are part of `linear`.
 
     `embedding` is looked up or multiplied once per token, and keeps the model's own dtype when the rest is quantised.
     """
@@ -29,6 +30,7 @@ class Parameters:
     linear: int
     embedding: int
     active: int
+    experts: int = 0
 
     @property
     def total(self) -> int:
@@ -37,10 +39,14 @@ class Parameters:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Precision:
-    """How the linear layers are stored. `name` is "" where they are in the model's own dtype."""
+    """How the linear layers are stored. `name` is "" where they are in the model's own dtype.
+
+    `is_of_experts`: only experts are, and the rest is in that.
+    """
 
     name: str
     bits: float
+    is_of_experts: bool = False
 
 
 def count_parameters(model: Architecture) -> Parameters:
@@ -50,7 +56,20 @@ def count_parameters(model: Architecture) -> Parameters:
     embedding = model.vocabulary * model.hidden * (1 if model.is_tied else 2)
     # The input embedding is a look-up of one row; the output one is multiplied whole.
     met = model.vocabulary * model.hidden
-    return Parameters(linear=attention + dense + norms, embedding=embedding, active=attention + active + norms + met)
+    return Parameters(
+        linear=attention + dense + norms,
+        embedding=embedding,
+        active=attention + active + norms + met,
+        experts=_expert_parameters(model),
+    )
+
+
+def _expert_parameters(model: Architecture) -> int:
+    experts = model.experts
+    if experts is None:
+        return 0
+    sparse_layers = model.layers - min(experts.dense_layers, model.layers)
+    return sparse_layers * experts.count * (3 if model.is_gated else 2) * model.hidden * experts.size
 
 
 def _attention(model: Architecture) -> int:
@@ -111,14 +130,25 @@ def precision_named(word: str) -> Precision:
 
 def _stored_precision(stored: Mapping[str, Any]) -> Precision:
     method = str(stored.get("quant_method") or stored.get("fmt") or "unknown").lower()
+    if "fp4" in f"{method} {stored.get('quant_algo')}".lower():
+        return _four_bit_floats(method)
+    if method == "bitsandbytes":
+        return Precision(name=method, bits=_NF4_BITS if stored.get("load_in_4bit") else 8.0)
     if method in {"fp8", "fbgemm_fp8", "modelopt"}:
         return Precision(name=method, bits=_FP8_BITS)
     bits = stored.get("bits") or stored.get("w_bit") or _bits_of_groups(stored)
-    if not isinstance(bits, int) or not 1 <= bits <= 16:  # noqa: PLR2004 - no method stores more than half precision
+    if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= 16:  # noqa: PLR2004 - no method stores more than half precision
         raise ConfigError("quantization_config in config.json does not say how many bits a weight has")
     group = stored.get("group_size") or stored.get("q_group_size") or _DEFAULT_GROUP
     overhead = _GROUP_OVERHEAD_BITS / group if isinstance(group, int) and group > 0 else 0.0
     return Precision(name=method, bits=bits + (overhead if bits < 8 else 0.0))  # noqa: PLR2004 - bytes have one scale a row
+
+
+def _four_bit_floats(method: str) -> Precision:
+    """MX has a scale of a byte for 32 weights, and is made for experts only; NV has one for 16."""
+    return (
+        Precision(name=method, bits=4.25, is_of_experts=True) if method == "mxfp4" else Precision(name=method, bits=4.5)
+    )
 
 
 def _bits_of_groups(stored: Mapping[str, Any]) -> Any:
@@ -133,7 +163,8 @@ def weight_bytes(parameters: Parameters, model: Architecture, precision: Precisi
     """llama.cpp's mixtures count over the whole file; other methods leave the embeddings in the model's dtype."""
     if precision.name in _GGUF_BITS:
         return int(parameters.total * precision.bits / 8)
-    return int(parameters.linear * precision.bits / 8 + parameters.embedding * model.dtype_bytes)
+    stored = parameters.experts if precision.is_of_experts else parameters.linear
+    return int(stored * precision.bits / 8 + (parameters.total - stored) * model.dtype_bytes)
 
 
 def total_of_index(index: Mapping[str, Any]) -> int | None:

@@ -130,6 +130,7 @@ def test_a_rollout_is_looked_at_paused_and_taken_back(run, people):
     shown = run("rollout", "status", "deployment/demo-chat-v1").output
     assert "newest revision 0 of 1 ready" in shown
     assert ["2", "demo-chat:v2"] in [line.split()[:2] for line in shown.splitlines()]
+    assert run("rollout", "status", "demo-chat-v1", "--wait", "0").exit_code == 8
     assert "goes on" in run("rollout", "resume", "deployment/demo-chat-v1").output
     assert "goes back to revision 1" in run("rollout", "undo", "deployment", "demo-chat-v1", "--to", "1").output
     assert str(Deployment.objects.get().version) == "demo-chat:v1"

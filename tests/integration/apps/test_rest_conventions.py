@@ -212,7 +212,7 @@ def test_pages_hold_every_row_once(operator):
         ("post", MODELS, "{", "application/json", 400),
         ("post", MODELS, "[1]", "application/json", 400),
         ("post", MODELS, "name=llama", "application/x-www-form-urlencoded", 415),
-        ("get", "/api/v1/nodes/?cursor=nonsense", "", "application/json", 404),
+        ("get", "/api/v1/nodes/?cursor=nonsense", "", "application/json", 400),
     ],
 )
 def test_every_error_is_a_problem(operator, method, path, body, kind, status):  # noqa: PLR0917 - a table

@@ -2,7 +2,7 @@
 
 import socket
 from contextlib import contextmanager
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -29,7 +29,7 @@ class Pages:
 @contextmanager
 def admin_port():
     pages = Pages()
-    admin = start_admin(listen("127.0.0.1", 0), pages)
+    admin = pages.admin = start_admin(listen("127.0.0.1", 0), pages)
     try:
         yield admin._listening.getsockname(), pages
     finally:
@@ -104,6 +104,17 @@ def test_a_page_that_fails_ends_no_thread():
     with admin_port() as (address, _):
         assert [ask(address, "/broken") for _ in range(9)] == [b""] * 9
         assert ask(address).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_who_was_accepted_before_the_end_is_answered_after_it():
+    with admin_port() as (address, pages):
+        late = begin(address, b"GET /readyz HT")
+        assert ask(address).endswith(b"this is /healthz\n")  # by now that one is accepted
+        ending = Thread(target=pages.admin.shutdown)
+        ending.start()
+        late.sendall(b"TP/1.1\r\n\r\n")
+        assert read(late).endswith(b"this is /readyz\n")
+        ending.join(20)
 
 
 def test_after_the_end_another_may_accept_on_the_socket():

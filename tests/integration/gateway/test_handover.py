@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import socket
+from threading import Timer
 
 import pytest
 
@@ -118,6 +119,17 @@ async def test_where_nobody_serves_a_successor_listens_by_itself(tmp_path):
             first.kill()  # its socket file stays
             first.wait(10)
         with gateway_process(tmp_path, snapshot, port, "--take-over"):
+            assert (await call(port, "POST", CHAT, chat_body(max_tokens=2), authorised())).status == 200
+
+
+async def test_a_successor_waits_for_who_holds_the_port_and_cannot_hand_it_over_yet(tmp_path):
+    holder = handover.listen("127.0.0.1", 0)
+    port = holder.getsockname()[1]
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
+        Timer(2.0, holder.close).start()
+        with gateway_process(tmp_path, snapshot, port, "--take-over"):
+            assert holder.fileno() == -1
             assert (await call(port, "POST", CHAT, chat_body(max_tokens=2), authorised())).status == 200
 
 

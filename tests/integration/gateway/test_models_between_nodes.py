@@ -11,7 +11,7 @@ from tests.support.batches import sdk
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
-from workers.contracts.snapshot import GatewayAddress
+from workers.contracts.snapshot import GatewayAddress, Snapshot
 from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
 
 pytestmark = pytest.mark.integration
@@ -153,3 +153,48 @@ async def test_while_the_node_that_runs_it_is_away_the_answer_says_so_and_leaves
         [record] = await here.wait_for_records(1)
     assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
     assert (record.outcome, record.status) == ("refused", 503)
+
+
+@asynccontextmanager
+async def black_hole():
+    """Takes connections and everything that comes by them, and says nothing: a node behind a cut line."""
+    held = []
+
+    async def hold(reader, writer):
+        held.append(writer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        for writer in held:
+            writer.close()
+
+
+async def test_a_node_that_falls_silent_makes_way_for_the_next_and_is_asked_last_for_a_while(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there), black_hole() as port:
+        snapshot = msgspec.json.decode((here.directory / "snapshot.json").read_bytes(), type=Snapshot)
+        versions = [msgspec.structs.replace(each, node_ids=["hole", "other"]) for each in snapshot.versions]
+        gateways = [*snapshot.gateways, GatewayAddress(node_id="hole", url=f"http://127.0.0.1:{port}")]
+        here.publish(msgspec.structs.replace(snapshot, generation=3, versions=versions, gateways=gateways))
+        await here.wait_for_generation(3)
+        first = await asyncio.gather(*(here.chat(max_tokens=1) for _ in range(2)))
+        began_at = time.monotonic()
+        later = [await here.chat(max_tokens=1) for _ in range(4)]
+        took_s = time.monotonic() - began_at
+        records = await there.wait_for_records(6)
+    assert {answer.status for answer in (*first, *later)} == {200}
+    assert len(records) == 6
+    assert took_s < 4  # one look at a silent node takes as long
+
+
+async def test_one_that_takes_its_time_and_answers_otherwise_is_waited_for(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), "--time-scale", "60") as (here, _):
+        began_at = time.monotonic()
+        answer = await here.chat(max_tokens=20)
+        took_s = time.monotonic() - began_at
+    assert answer.status == 200
+    assert took_s > 5  # else it has shown nothing

@@ -147,7 +147,7 @@ def say(options: dict[str, Any], text: str) -> None:
 
 
 def wait_until(options: dict[str, Any], is_so: Callable[[], bool], goal: str) -> None:
-    if options["wait_s"] is None or options["dry_run"]:
+    if options["wait_s"] is None or options.get("dry_run"):
         return
     deadline = time.monotonic() + options["wait_s"]
     while not _holds(is_so, deadline):

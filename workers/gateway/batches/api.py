@@ -86,7 +86,7 @@ class BatchAPI:
         self._randomness = randomness
         self._limits = limits or Limits()
         self._arrivals = arrivals
-        self._room = Room(self._kept_by, max_files=self._limits.max_files, max_bytes=self._limits.max_bytes)
+        self.room = Room(self._kept_by, max_files=self._limits.max_files, max_bytes=self._limits.max_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
         self._paths: dict[tuple[str, int, str], dict[str, Answering]] = {
             ("files", 1, ""): {"GET": self._list, "POST": self._upload},
@@ -156,7 +156,7 @@ class BatchAPI:
         return Arrival(
             self._arrivals / f".{self._randomness.getrandbits(96):024x}",
             client.transport,
-            self._room,
+            self.room,
             tenant_id=grant.tenant_id,
             content_type=request.header(b"content-type"),
             max_bytes=self._limits.max_file_bytes,

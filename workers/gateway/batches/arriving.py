@@ -44,6 +44,15 @@ class Room:
         self._max_bytes = max_bytes
         self._files: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
+        self._elsewhere: dict[str, tuple[int, int]] = {}
+
+    def arriving(self) -> dict[str, tuple[int, int]]:
+        """Files and bytes by tenant."""
+        return {tenant_id: (files, self._bytes[tenant_id]) for tenant_id, files in self._files.items()}
+
+    def note_elsewhere(self, arriving: dict[str, tuple[int, int]]) -> None:
+        """What arrives at other processes of this gateway, as of a second ago."""
+        self._elsewhere = arriving
 
     def open(self, tenant_id: str) -> None:
         self._files[tenant_id] += 1
@@ -52,6 +61,8 @@ class Room:
         """Raises when it is too much."""
         self._bytes[tenant_id] += size_bytes
         files, kept_bytes = await self._kept_by(tenant_id)
+        elsewhere = self._elsewhere.get(tenant_id, (0, 0))
+        files, kept_bytes = files + elsewhere[0], kept_bytes + elsewhere[1]
         if files + self._files[tenant_id] > self._max_files or kept_bytes + self._bytes[tenant_id] > self._max_bytes:
             message = f"Your tenant may keep {self._max_files} files of {self._max_bytes} bytes together; delete some."
             raise GatewayError(403, "storage_limit", message, param=FILE_FIELD)

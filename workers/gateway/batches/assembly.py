@@ -83,6 +83,7 @@ class Batches:
             randomness=randomness,
             limits=limits,
         )
+        company.watch_arrivals(self._api.room)
         surface.own_paths[FILES] = surface.own_paths[b"/v1/batches"] = self._api.answer
         self._peer_items = PeerItems(asker, read_directory, unix_time)
         surface.peer_paths |= {ITEMS: self._peer_items.take, WITHDRAWALS: self._peer_items.withdraw}

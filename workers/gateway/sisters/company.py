@@ -11,6 +11,7 @@ from workers.contracts import layout
 from workers.contracts.decisions import DecisionFile
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.telemetry import GatewayReport
+from workers.gateway.batches.arriving import Room
 from workers.gateway.batches.errands import Asker, Errands
 from workers.gateway.connections import Connections
 from workers.gateway.limits.link import Authority, authority_at
@@ -44,6 +45,7 @@ class Company(Protocol):
 
     def authority(self, url: str, holder: str) -> Authority: ...
     def asker(self, errands: Errands) -> Asker: ...
+    def watch_arrivals(self, room: Room) -> None: ...
     def publish(self, report: GatewayReport, news: DecisionFile | None) -> None: ...
     def begin_leaving(self, *, has_successor: bool) -> None: ...
 
@@ -74,6 +76,9 @@ class Alone:
 
     def asker(self, errands: Errands) -> Asker:
         return errands
+
+    def watch_arrivals(self, room: Room) -> None:
+        """There are no others."""
 
     def publish(self, report: GatewayReport, news: DecisionFile | None) -> None:
         if self._report_file is not None and not self._has_successor:

@@ -52,11 +52,15 @@ class Holds(Struct, frozen=True):
     """What counts against bounds of the whole gateway.
 
     `by_key` has the keys with many connections; `waiting` are requests that wait for an engine, but not for batches.
+    By tenant: `queued` are requests, `arriving` files and their bytes. `spent` are tokens and picodollars by workflow.
     """
 
     connections: int = 0
     by_key: dict[str, int] = {}
     waiting: int = 0
+    queued: dict[str, int] = {}
+    arriving: dict[str, tuple[int, int]] = {}
+    spent: dict[str, tuple[int, int]] = {}
 
 
 class Ready(Struct, tag=True, frozen=True):

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,6 +13,7 @@ from workers.contracts.decisions import DecisionFile
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway import errors
+from workers.gateway.batches.arriving import Room
 from workers.gateway.batches.errands import Asker, Errands
 from workers.gateway.directory import Directory
 from workers.gateway.exchange import Exchange
@@ -65,6 +67,7 @@ class Member:
         self._by_model: dict[str, int] = {}
         self._passer: Passer | None = None
         self._adopter: Adopter
+        self._room: Room | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -108,11 +111,22 @@ class Member:
     def asker(self, errands: Errands) -> Asker:
         return SharedErrands(errands, self._sister_of_model, self._send_errand)
 
+    def watch_arrivals(self, room: Room) -> None:
+        self._room = room
+
     def publish(self, report: GatewayReport, news: DecisionFile | None) -> None:
         figures, connections = self._parts.figures, self._parts.connections
         figures.waiting = len(self._passer or ())
         figures.adopted = self._adopter.adopted
-        holds = control.Holds(len(connections), connections.crowded_keys(), self._parts.surface.queued_before_last())
+        driver = self._parts.surface.driver
+        holds = control.Holds(
+            connections=len(connections),
+            by_key=connections.crowded_keys(),
+            waiting=self._parts.surface.queued_before_last(),
+            queued=_by_tenant(driver.count_by_tenant()[0]),
+            arriving=self._room.arriving() if self._room is not None else {},
+            spent=driver.workflows.told(),
+        )
         self._control.tell(control.Told(report, news, holds))
 
     def begin_leaving(self, *, has_successor: bool) -> None:
@@ -223,6 +237,9 @@ class Member:
     def _take_elsewhere(self, holds: control.Holds) -> None:
         self.others_waiting = holds.waiting
         self._parts.connections.note_elsewhere(holds.connections, holds.by_key)
+        self._parts.surface.driver.note_elsewhere(holds.queued, holds.spent)
+        if self._room is not None:
+            self._room.note_elsewhere(holds.arriving)
 
     def _take_owners(self, owners: dict[str, int]) -> None:
         lost = [name for name, owner in self._owners.items() if owner == self.number != owners.get(name)]
@@ -240,6 +257,14 @@ class Member:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _by_tenant(counts: Counter[tuple[str, str]]) -> dict[str, int]:
+    """Of counts by tenant and class."""
+    sums: Counter[str] = Counter()
+    for (tenant_id, _), count in counts.items():
+        sums[tenant_id] += count
+    return dict(sums)
 
 
 class _Arrival:

@@ -10,7 +10,6 @@ import logging
 import signal
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from workers.gateway.recurring import first_of, repeat
 from workers.gateway.sisters import channel, control
 from workers.gateway.sisters.child import Child
 from workers.gateway.sisters.company import write_report
+from workers.gateway.sisters.holding import hold_together
 from workers.gateway.sisters.merging import add_totals, merge_reports, totals_of
 from workers.gateway.sisters.news import News
 from workers.gateway.sisters.overview import Overview, View
@@ -196,24 +196,21 @@ class Parent:
             self._tell_all(control.Owners(told))
 
     def _each_second(self) -> None:
-        self._beat_at = time.monotonic()
+        late_s, self._beat_at = time.monotonic() - self._beat_at - 1.0, time.monotonic()
         self.report = self._build_report()
         news = self._news.take()
         if self._plan.report_file is not None and not self._has_successor:
             write_report(self._plan.report_file, self.report, news)
         for child in self._children:
             child.tell(control.Elsewhere(self._held_by_others(child)))
+            child.excuse(max(late_s, 0.0))
             child.end_if_hung()
             if not child.is_up and self._beat_at - child.down_since > WAIT_S:
                 refuse_waiting(self._inboxes[child.number][0])
 
     def _held_by_others(self, child: Child) -> control.Holds:
-        others = [other.told.holds for other in self._children if other is not child and other.told is not None]
-        by_key: Counter[str] = Counter()
-        for holds in others:
-            by_key.update(holds.by_key)
-        connections = sum(holds.connections for holds in others)
-        return control.Holds(connections, dict(by_key), sum(holds.waiting for holds in others))
+        others = [other for other in self._children if other is not child]
+        return hold_together(other.told.holds for other in others if other.told is not None)
 
     def _build_report(self) -> GatewayReport:
         told = [child.told.report for child in self._children if child.told is not None]

@@ -36,6 +36,7 @@ H100 = GPUSpeed(hbm_bytes_per_s=3350e9, bf16_flops=989e12, has_fp8=True)
         (configs.MIXTRAL_8X7B, 46.703),
         (configs.QWEN3_30B_A3B, 30.53),
         (configs.DEEPSEEK_V3, 671.0),
+        (configs.DBRX, 131.6),
     ],
 )
 def test_parameters_are_those_that_the_makers_give(config, billions):
@@ -86,6 +87,21 @@ def test_weights_take_what_the_published_files_take(config, changes, gigabytes):
     facts = read_facts(config | changes)
     assert facts.weight_bytes / 1e9 == pytest.approx(gigabytes, rel=0.03)
     assert not facts.weights_are_exact
+
+
+@pytest.mark.parametrize(
+    ("config", "stored", "gigabytes"),
+    [
+        (configs.GPT_OSS_20B, {}, 13.8),
+        (configs.LLAMA4_SCOUT, {}, 217.3),
+        (configs.LLAMA3_8B, {"quant_method": "bitsandbytes", "load_in_4bit": True}, 5.9),
+        (configs.LLAMA3_8B, {"quant_method": "bitsandbytes", "load_in_8bit": True}, 9.1),
+        (configs.LLAMA3_8B, {"quant_method": "modelopt", "quant_algo": "NVFP4"}, 6.0),
+    ],
+)
+def test_so_do_those_whose_config_says_it_in_words_of_its_own(config, stored, gigabytes):
+    facts = read_facts(config | ({"quantization_config": stored} if stored else {}))
+    assert facts.weight_bytes / 1e9 == pytest.approx(gigabytes, rel=0.03)
 
 
 @pytest.mark.parametrize(("mixture", "gigabytes"), [("Q4_K_M", 4.92), ("Q5_K_M", 5.73), ("Q8_0", 8.54), ("Q4_0", 4.66)])
@@ -153,6 +169,10 @@ def test_a_model_that_also_sees_is_read_by_its_text_part():
         (configs.LLAMA3_8B | {"num_hidden_layers": "32"}, "num_hidden_layers"),
         (configs.LLAMA3_8B | {"vocab_size": -1}, "vocab_size"),
         (configs.LLAMA3_8B | {"quantization_config": {"quant_method": "awq"}}, "bits"),
+        (configs.LLAMA3_8B | {"quantization_config": {"quant_method": "gptq", "bits": True}}, "bits"),
+        (configs.LLAMA3_8B | {"hidden_size": 8}, "32 heads for a hidden size of 8"),
+        (configs.LLAMA3_8B | {"num_key_value_heads": 4096}, "4096 heads of keys"),
+        (configs.LLAMA3_8B | dict.fromkeys(("num_hidden_layers", "hidden_size"), 2**39), "no machine"),
     ],
 )
 def test_a_config_that_does_not_do_says_what_is_wrong(config, words):

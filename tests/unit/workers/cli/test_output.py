@@ -34,6 +34,7 @@ def test_names_can_be_passed_on(capsys):
 def test_what_another_wrote_cannot_command_the_terminal():
     assert text_of("a\x1b[2Jb\nc") == "a [2Jb c"
     assert (text_of(None), text_of(True), text_of("x" * 100)[-1]) == ("–", "yes", "…")
+    assert text_of({"on": ["gpu", None]}) == '{"on": ["gpu", null]}'
 
 
 def test_that_there_is_nothing_is_said_beside_the_output(capsys):

@@ -118,6 +118,23 @@ def test_money_is_counted_to_the_picodollar():
     assert workflows.spent("t/w", 0, 1) == [1]
 
 
+def test_what_was_taken_at_other_processes_counts_and_ends_who_is_alive():
+    workflows = Workflows()
+    joined(workflows, call(1), id=b"w", token_budget=b"100")
+    assert workflows.spent("t/w", 40, 0) == []
+    assert workflows.told() == {"t/w": (40, 0)}
+    assert workflows.note_elsewhere({"t/w": (59, 0), "t/unknown": (1000, 0)}) == []
+    assert workflows.note_elsewhere({"t/w": (60, 0)}) == [1]
+    assert refusal(workflows, call(2), id=b"w") == "workflow_budget"
+    assert workflows.told() == {"t/w": (40, 0)}
+
+
+def test_a_workflow_that_is_first_seen_here_may_be_spent_elsewhere():
+    workflows = Workflows()
+    workflows.note_elsewhere({"t/w": (100, 0)})
+    assert refusal(workflows, call(1), id=b"w", token_budget=b"100") == "workflow_budget"
+
+
 def test_a_million_ids_are_bounded_in_memory():
     workflows = Workflows()
     for number in range(MAX_WORKFLOWS + 100):
