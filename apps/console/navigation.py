@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from apps.common.actors import Actor
 from apps.tenants.matrix import Permission, may_somewhere
-from apps.tenants.policies import may_set_prices
+from apps.tenants.policies import may_create_key, may_set_prices
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ SETTINGS = Group("Settings", (Item("w", "Users", "users", "users"),))
 
 def groups_for(actor: Actor, *, tenants: list[tuple[UUID, str]], path: str) -> tuple[Group, ...]:
     """What the actor's rail shows; `tenants` are those it belongs to, `path` is the page it is on."""
-    groups = OPERATOR if actor.is_operator else (*(_tenant_group(*tenant) for tenant in tenants), _spend_of(actor))
+    groups = (
+        OPERATOR if actor.is_operator else (*(_tenant_group(actor, *tenant) for tenant in tenants), _spend_of(actor))
+    )
     money = (FINANCE,) if may_set_prices(actor) else ()
     settings = (SETTINGS,) if actor.is_platform_admin else ()
     return tuple(_placed(group, path) for group in (*groups, *money, *settings))
@@ -132,8 +134,11 @@ def _spend_of(actor: Actor) -> Group:
     return replace(SPEND, items=(*SPEND.items, *own, *audit, API_DOCS))
 
 
-def _tenant_group(tenant_id: UUID, name: str) -> Group:
-    return Group(name, tuple(replace(item, url=reverse(f"console:{item.name}", args=[tenant_id])) for item in BUILD))
+def _tenant_group(actor: Actor, tenant_id: UUID, name: str) -> Group:
+    """The playground asks with a key of its own, so it is for those who may make one."""
+    hidden = "" if may_create_key(actor, tenant_id) else "playground"
+    items = [item for item in BUILD if item.name != hidden]
+    return Group(name, tuple(replace(item, url=reverse(f"console:{item.name}", args=[tenant_id])) for item in items))
 
 
 def _placed(group: Group, path: str) -> Group:

@@ -11,6 +11,7 @@ values they return; docs/scheduling.md says how it decides and what it scores.
     planning/       what can still be done in time, and what is let go
     ordering/       shares of classes and tenants, urgency within them
     fleet.py        which endpoint suits best                                      openings.py  which are open
+    holding.py      slots held back for higher classes
     endpoint.py     the model of one          kv_reports.py  its word on its cache      prefix/  what it has cached
     workflows.py    calls that depend on each other
     decision.py     why, for the console

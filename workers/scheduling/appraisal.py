@@ -5,6 +5,7 @@ from math import exp, inf
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
 from workers.scheduling.latency.lengths import LengthModel
+from workers.scheduling.latency.speed import Speed
 from workers.scheduling.prefix.reuse import Reuse
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import Ticket
@@ -23,6 +24,7 @@ class Appraiser:
         self._lengths = lengths
         self._workflows = workflows
         self._pace_s = 0.02
+        self._stays = Speed(is_known=False)
         self.reuse = Reuse()
 
     def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
@@ -46,6 +48,10 @@ class Appraiser:
         held_tokens = min(hit_tokens, endpoint.pins.held_tokens(request))
         return tokens - held_tokens - tuning.kv_hit_share * (hit_tokens - held_tokens)
 
+    def stay_s(self, ticket: Ticket) -> float:
+        """How long it holds a sequence of an engine: what is known of steps and lengths, by what stays have been."""
+        return self._stays.factor * ticket.stay_s
+
     def _set_cost(self, ticket: Ticket, endpoint: EndpointModel) -> None:
         """Of the steps, and of the KV cache: a second of all of either is a second of the engine.
 
@@ -54,8 +60,11 @@ class Appraiser:
         """
         prompt_tokens, output_tokens = ticket.request.prompt_tokens, ticket.output_tokens
         ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
-        kv_s_per_token = (ticket.prefill_s + output_tokens * self._pace_s) / endpoint.kv_capacity
+        stay_s = ticket.prefill_s + output_tokens * self._pace_s
+        kv_s_per_token = stay_s / endpoint.kv_capacity
         ticket.kv_s = ticket.kv_tokens * kv_s_per_token
+        ticket.stay_s = stay_s
+        ticket.room_s = max(ticket.kv_s, self.stay_s(ticket) / endpoint.slots())
         prefill_s = endpoint.prefill_share_s(prompt_tokens, ticket.hit_tokens)
         steps_s = prefill_s + endpoint.decode_share_s(prompt_tokens, output_tokens)
         ticket.cost_s = max(MIN_COST_S, steps_s + ticket.kv_s)
@@ -65,6 +74,7 @@ class Appraiser:
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""
+        self._stays.learn((now - ticket.sent_at) / max(MIN_COST_S, self.stay_s(ticket)))
         if not output_tokens:
             return
         request = ticket.request

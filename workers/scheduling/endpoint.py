@@ -2,7 +2,7 @@
 
 from math import inf
 
-from workers.scheduling.endpoint_spec import DEFAULT_SPEC, EndpointSpec, EndpointState, Warmth
+from workers.scheduling.endpoint_spec import DEFAULT_SPEC, EndpointSpec, Warmth
 from workers.scheduling.failures.breaker import Breaker
 from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
@@ -26,7 +26,6 @@ class EndpointModel:
     __slots__ = (
         "_dense_full_ms",
         "_full_alone_s",
-        "_said",
         "_times",
         "_token_ms",
         "breaker",
@@ -42,6 +41,7 @@ class EndpointModel:
         "max_batched_tokens",
         "max_running",
         "max_sequences",
+        "most_kv_tokens",
         "number",
         "opens_at",
         "pace",
@@ -54,6 +54,7 @@ class EndpointModel:
         "prefilling",
         "ready_at",
         "running",
+        "said",
         "spec",
         "version",
         "version_id",
@@ -77,6 +78,7 @@ class EndpointModel:
         self.decoding = 0
         self.context_tokens = 0.0
         self.kv_tokens = 0.0
+        self.most_kv_tokens = 0.0
         self.pins = Pins()
         self.prefill_until = 0.0
         self.paused_until = 0.0
@@ -84,7 +86,7 @@ class EndpointModel:
         self.opens_at = 0.0
         self.version = 0
         self.paces = Paces()
-        self._said = KVReports()
+        self.said = KVReports()
         self.pace = Pace()
         self._forget_speed(spec)
         self._set_spec(spec)
@@ -165,14 +167,17 @@ class EndpointModel:
     def is_usable(self, now: float) -> bool:
         return not self.is_draining and max(self.breaker.opens_at(), self.ready_at) <= now
 
+    def slots(self) -> int:
+        return max(1, min(self.max_running, self.max_sequences))
+
     def has_slot(self) -> bool:
         running = len(self.running)
         return running < self.max_running and running < self.max_sequences
 
     def kv_used(self, now: float) -> float:
         """Tokens; from the last report and what was sent since, or from own counts when it is stale or missing."""
-        share = self._said.usage(now)
-        return self.kv_tokens if share is None else share * self.kv_capacity + self._said.sent_since
+        share = self.said.usage(now)
+        return self.kv_tokens if share is None else share * self.kv_capacity + self.said.sent_since
 
     def is_seen_to_keep(self, pace_s: float) -> bool:
         """Of an engine that nothing is known of, its answers tell more than a stand-in for its steps."""
@@ -181,12 +186,13 @@ class EndpointModel:
     # events
 
     def reported(self, report: EngineReport) -> None:
-        last_at = self._said.taken_at
+        last_at = self.said.taken_at
         if report.taken_at < last_at:
             return
         if report.taken_at > last_at:
             self.watchdog.reported(report)
-        self._said.take(report, self.prefilling.values())
+        most_share = self.most_kv_tokens / self.kv_capacity
+        self.said.take(report, self.prefilling.values(), len(self.running), most_share)
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -197,7 +203,8 @@ class EndpointModel:
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s
         self.kv_tokens += ticket.kv_tokens
         self.pins.add(ticket.request.prefix_blocks)
-        self._said.sent_since += ticket.kv_tokens
+        self.said.sent(ticket, len(self.running))
+        self.most_kv_tokens += ticket.set_most_tokens(self.kv_capacity)
         self.paces.add(ticket.request.tpot_slo_s)
 
     def first_token(self, ticket: Ticket, now: float) -> None:
@@ -222,10 +229,11 @@ class EndpointModel:
         elif not self.prefilling:
             self.prefill_until = 0.0
         self.kv_tokens -= ticket.kv_tokens
+        self.most_kv_tokens -= ticket.most_kv_tokens
         self.pins.remove(ticket.request.prefix_blocks)
         self.paces.remove(ticket.request.tpot_slo_s)
         if not self.running:
-            self.context_tokens = self.kv_tokens = 0.0
+            self.context_tokens = self.kv_tokens = self.most_kv_tokens = 0.0
         self.refresh()
 
     def answered(self, pace_s: float) -> None:
@@ -256,29 +264,10 @@ class EndpointModel:
         """The answer is longer than expected: as much again is expected of it."""
         grown = output_tokens * 2 - ticket.output_tokens
         ticket.output_tokens += grown
+        self.most_kv_tokens -= ticket.most_kv_tokens
+        self.most_kv_tokens += ticket.set_most_tokens(self.kv_capacity)
         if ticket.number not in self.prefilling:
             self.context_tokens += grown / 2
-
-    def state(self, now: float) -> EndpointState:
-        return EndpointState(
-            endpoint_id=self.endpoint_id,
-            version_id=self.version_id,
-            running=len(self.running),
-            prefilling=len(self.prefilling),
-            warmth=self.warmth,
-            is_draining=self.is_draining,
-            breaker=self.breaker.state(now),
-            is_stalled=self.watchdog.is_stalled,
-            silent_s=self.watchdog.silent_s(now) if self.running else None,
-            kv_usage=self.kv_used(now) / self.kv_capacity,
-            report_age_s=self._said.age_s(now),
-            prefill_tokens_per_s=1 / self.prefill_s_per_token if self.prefill_speed.is_learned else None,
-            prefill_error=self.prefill_speed.deviation,
-            prefill_observations=self.prefill_speed.observations,
-            step_s=self.pace.step_s,
-            step_error=self.pace.deviation,
-            step_observations=self.pace.observations,
-        )
 
     def _shift(self, late_s: float) -> None:
         for other in self.prefilling.values():

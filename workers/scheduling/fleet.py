@@ -6,6 +6,7 @@ from math import ceil, inf
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.holding import HeldSlots
 from workers.scheduling.interface import Request
 from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.planning.backlog import Backlog
@@ -13,7 +14,7 @@ from workers.scheduling.planning.price import BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.standstill import Standstill
 from workers.scheduling.ticket import Ticket
-from workers.scheduling.tuning import Tuning
+from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 MAX_SCANNED = 4
 MAX_WITH_PREFIX = 2
@@ -42,6 +43,7 @@ class Fleet:
         self.considered: list[Verdict] = []
         self.first_token_at = 0.0
         self.standstill = Standstill()
+        self.held = HeldSlots()
         self.changes = 0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
@@ -229,6 +231,9 @@ class Fleet:
             return why_unusable(endpoint, now)
         if not endpoint.has_slot():
             return "no slot"
+        if ticket.request.rank and self.held.bars(ticket, endpoint, len(self.endpoints), now):
+            self.standstill.ends_at(now + PRICE_EVERY_S)
+            return "held back"
         if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
             return "hot"
         if endpoint.running and endpoint.number in self._open:

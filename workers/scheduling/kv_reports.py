@@ -6,35 +6,45 @@ from workers.scheduling.interface import EngineReport
 from workers.scheduling.ticket import Ticket
 
 REPORT_MAX_AGE_S = 2.0
-IDLE_USAGE = 0.05
-"""What an engine without any request may say is in use; one that says more counts what is only cached."""
+MOST_IDLE_USAGE = 0.05
+EXCESS = 2.0
+BELIEVED_S = 5.0
 NEVER = float("-inf")
 
 
 class KVReports:
     """The last report, and what was sent since it was taken and has no first token yet.
 
-    An engine whose use includes what it only keeps cached looks full for ever, though it would evict all that. It has
-    given itself away once it had nothing to do; its word on that is not used any more.
+    Some engines count what they only keep cached as used, though they would evict all that: they look full for ever.
+    One that has said for BELIEVED_S that it uses EXCESS times as much as all that it runs may need has given itself
+    away: its word on that is not used any more.
     """
 
-    __slots__ = ("_counts_cached", "_usage", "sent_since", "taken_at")
+    __slots__ = ("_counts_cached", "_most_running", "_odd_since", "_usage", "sent_since", "taken_at")
 
     def __init__(self) -> None:
         self.taken_at = NEVER
         self._usage: float | None = None
+        self._most_running = 0
+        self._odd_since = NEVER
         self._counts_cached = False
         self.sent_since = 0.0
 
-    def take(self, report: EngineReport, prefilling: Iterable[Ticket]) -> None:
-        taken_at, usage, sent_since = report.taken_at, report.kv_usage, 0.0
-        self.taken_at, self._usage = taken_at, usage
-        if usage is not None and usage > IDLE_USAGE and report.running == 0 and report.waiting == 0:
-            self._counts_cached = True
+    def take(self, report: EngineReport, prefilling: Iterable[Ticket], running: int, most_share: float) -> None:
+        """`most_share` of the cache is the most that the requests which run there by our own counts may need."""
+        taken_at, sent_since = report.taken_at, 0.0
+        self.taken_at, self._usage = taken_at, report.kv_usage
+        if not self._counts_cached:
+            self._doubt(report, running, most_share)
+        self._most_running = running
         for ticket in prefilling:
             if ticket.sent_at >= taken_at:
                 sent_since += ticket.kv_tokens
         self.sent_since = sent_since
+
+    def sent(self, ticket: Ticket, running: int) -> None:
+        self.sent_since += ticket.kv_tokens
+        self._most_running = max(running, self._most_running)
 
     def usage(self, now: float) -> float | None:
         """A share of the capacity; None where own counts are better."""
@@ -42,3 +52,15 @@ class KVReports:
 
     def age_s(self, now: float) -> float | None:
         return None if self.taken_at == NEVER else now - self.taken_at
+
+    def _doubt(self, report: EngineReport, running: int, most_share: float) -> None:
+        """What others run there is theirs to use: an engine that runs more than we know of may say what it will."""
+        told = None if report.running is None or report.waiting is None else report.running + report.waiting
+        is_ours_alone = told is not None and told <= max(running, self._most_running)
+        usage = report.kv_usage or 0.0
+        if not is_ours_alone or usage <= MOST_IDLE_USAGE + EXCESS * most_share:
+            self._odd_since = NEVER
+        elif self._odd_since == NEVER:
+            self._odd_since = report.taken_at
+        else:
+            self._counts_cached = report.taken_at - self._odd_since >= BELIEVED_S

@@ -204,6 +204,7 @@ class Pool:
         ticket.hits = self.fleet.hits(ticket.request)
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
+        self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)
 
     def _enter(self, ticket: Ticket, now: float) -> None:
         self.plan.arrive(ticket, now)

@@ -37,10 +37,32 @@ class SchedulerState:
         return taken
 
     def endpoint_states(self, now: float) -> list[EndpointState]:
-        return [endpoint.state(now) for endpoint in self._endpoints.values()]
+        return [_state_of(endpoint, now) for endpoint in self._endpoints.values()]
 
     def length_states(self) -> list[LengthState]:
         return self._queues.lengths.states()
 
     def workflow_waste(self) -> Waste:
         return self._queues.workflows.waste
+
+
+def _state_of(endpoint: EndpointModel, now: float) -> EndpointState:
+    return EndpointState(
+        endpoint_id=endpoint.endpoint_id,
+        version_id=endpoint.version_id,
+        running=len(endpoint.running),
+        prefilling=len(endpoint.prefilling),
+        warmth=endpoint.warmth,
+        is_draining=endpoint.is_draining,
+        breaker=endpoint.breaker.state(now),
+        is_stalled=endpoint.watchdog.is_stalled,
+        silent_s=endpoint.watchdog.silent_s(now) if endpoint.running else None,
+        kv_usage=endpoint.kv_used(now) / endpoint.kv_capacity,
+        report_age_s=endpoint.said.age_s(now),
+        prefill_tokens_per_s=1 / endpoint.prefill_s_per_token if endpoint.prefill_speed.is_learned else None,
+        prefill_error=endpoint.prefill_speed.deviation,
+        prefill_observations=endpoint.prefill_speed.observations,
+        step_s=endpoint.pace.step_s,
+        step_error=endpoint.pace.deviation,
+        step_observations=endpoint.pace.observations,
+    )

@@ -29,7 +29,9 @@ class Ticket:
     """Times are on the driver's clock. `version_id` is where it waits or runs: its own, or one of its alternatives.
 
     `cost_s` is what the request takes of an endpoint's time, `prefill_s` the part before its first token, both at the
-    endpoint that suits it best; `density` is its weight over its cost.
+    endpoint that suits it best; `density` is its weight over its cost, and counts
+    `guard` times as much where it is about who gives way. Of what an endpoint can hold, `kv_s` are seconds
+    of all its KV cache, `room_s` those of the scarcer of that and its sequences, one of which it has for `stay_s`.
 
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
@@ -43,7 +45,10 @@ class Ticket:
     cost_s: float = 0.0
     prefill_s: float = 0.0
     kv_s: float = 0.0
+    stay_s: float = 0.0
+    room_s: float = 0.0
     density: float = _NEVER
+    guard: float = 1.0
     first_token_by: float = _NEVER
     start_by: float = _NEVER
     finish_by: float = _NEVER
@@ -61,11 +66,18 @@ class Ticket:
     prefill_until: float = 0.0
     first_token_at: float | None = None
     kv_tokens: float = 0.0
+    most_kv_tokens: float = 0.0
 
     def __init__(self, request: Request, number: int, version_id: str = "") -> None:
         self.request = request
         self.number = number
         self.version_id = version_id
+
+    def set_most_tokens(self, capacity: float) -> float:
+        """Of the KV cache, if nothing is shared and the answer is twice as long as expected."""
+        prompt_tokens = self.request.prompt_tokens
+        self.most_kv_tokens = prompt_tokens + 2 * self.output_tokens if prompt_tokens else capacity
+        return self.most_kv_tokens
 
     def __repr__(self) -> str:
         return f"Ticket({self.request.request_id} {self.state.value}, start by {self.start_by:.3f})"

@@ -44,12 +44,10 @@ def _milliseconds(value: float) -> Measure:
 
 def _dollars(usd: float | Decimal) -> Measure:
     """Cents where cents say something, else three significant digits; the exact sum on hover."""
-    exact = f"${usd:,.12f}"
-    size = abs(float(usd))
-    if size == 0 or size >= 0.1:  # noqa: PLR2004 - from ten cents on
-        return Measure(f"${usd:,.2f}", "", exact)
-    decimals = 2 - math.floor(math.log10(size))
-    return Measure(f"${usd:.{decimals}f}", "", exact)
+    sign, usd = "-" if usd < 0 else "", abs(usd)
+    size = float(usd)
+    decimals = 2 if size == 0 or size >= 0.1 else 2 - math.floor(math.log10(size))  # noqa: PLR2004 - ten cents
+    return Measure(f"{sign}${usd:,.{decimals}f}", "", f"{sign}${usd:,.12f}")
 
 
 def _bytes(value: float) -> Measure:

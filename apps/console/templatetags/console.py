@@ -89,6 +89,15 @@ def measure(value: float | str | None, unit: str, reason: str = "not reported") 
 
 
 @register.simple_tag
+def cost(of: Any) -> SafeString:
+    """Of a record, or of sums of records. What waits for a price has no cost yet: that is unknown, and not free."""
+    waiting = of.is_unpriced if hasattr(of, "is_unpriced") else of.unpriced_count
+    if waiting and not of.cost_usd:
+        return unknown("no price was in force; it is priced once there is one")
+    return measure(of.cost_usd, "usd")
+
+
+@register.simple_tag
 def when(at_or_unix_s: datetime | float | None, reason: str = "never") -> SafeString:
     """A relative time that the page keeps fresh, the exact one on hover."""
     if at_or_unix_s is None:

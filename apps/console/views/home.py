@@ -45,6 +45,7 @@ def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     models = list_public_models()
     context = {
         "tenant": tenant,
+        "may_create_key": policies.may_create_key(request.actor, tenant.pk),
         "policy": find_policy(tenant.pk),
         "totals": sum_usage(scope=scope),
         "health": served_of(scope=_last_day(request, tenant.pk)),

@@ -114,6 +114,7 @@ def _render_tenant(request: ConsoleRequest, tenant: Tenant, form: MemberForm | N
         "events": list_entries(tenant_id=tenant.pk)[:EVENTS_SHOWN],
         "form": form or MemberForm(),
         "may_manage": policies.may_manage_members(request.actor, tenant.pk),
+        "may_create_key": policies.may_create_key(request.actor, tenant.pk),
         "may_see_keys": policies.may_see_keys(request.actor, tenant.pk),
         "may_remove": policies.may_remove_tenant(request.actor, tenant.pk, tenant.parent_id),
     }

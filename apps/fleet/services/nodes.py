@@ -142,8 +142,13 @@ def record_hello(
     enqueue_soon_on_commit(RECONCILE)
 
 
-def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> None:
-    Node.objects.filter(pk__in=node_ids).update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+@transaction.atomic
+def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> list[UUID]:
+    """Returns those that had been taken for silent: what they said before was forgotten."""
+    nodes = Node.objects.filter(pk__in=node_ids)
+    states = dict(nodes.select_for_update().values_list("pk", "state"))
+    nodes.update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
+    return [pk for pk, state in states.items() if state != NodeState.ONLINE]
 
 
 @transaction.atomic

@@ -68,4 +68,3 @@ class NodeView:
     occupants: tuple[Occupant, ...] = ()
     cached: frozenset[str] = frozenset()
     sleeping: tuple[SleepingEngine, ...] = ()
-    disk_free_bytes: int | None = None

@@ -141,7 +141,9 @@ class Planner:
             best = self._better(best, number, fit, fit.usd_per_h + usd, shape)
         for engine in state.view.sleeping:
             if engine.weights_key == demand.weights_key and all(key in state.positions for key in engine.keys):
-                woken = fit_stage(state, [state.positions[key] for key in engine.keys], shape, self._prices)
+                there = [state.positions[key] for key in engine.keys]
+                doing = self._fits.eligible(state, shape)
+                woken = fit_stage(state, [each for each in there if each in doing], shape, self._prices)
                 if woken is not None:
                     best = self._better(best, number, woken, woken.usd_per_h + usd - self._prices.start_usd, shape)
         return best

@@ -86,6 +86,10 @@ class AgentLink:
     async def removed(self) -> None:
         await self._end(frames.CLOSE_REMOVED)
 
+    def missed(self) -> None:
+        """It was taken for silent while its link held: its replicas' states are unknown until they are told again."""
+        self._state.doubt_written(timezone.now())
+
     async def _greet(self) -> None:
         hello = await self._next_frame(HELLO_TIMEOUT_S)
         if not isinstance(hello, frames.Hello):

@@ -45,6 +45,8 @@ class Link(Protocol):
 
     async def removed(self) -> None: ...
 
+    def missed(self) -> None: ...
+
 
 class LinkHub:
     """Bounded by the number of nodes: one link each, and its latest frame."""
@@ -144,11 +146,13 @@ class LinkHub:
     async def _note_seen(self) -> None:
         seen, self._seen = self._seen, set()
         try:
-            if seen:
-                await in_database_thread(record_seen, node_ids=list(seen), now=timezone.now())
+            missed = await in_database_thread(record_seen, node_ids=list(seen), now=timezone.now()) if seen else []
         except DatabaseError:
             self._seen |= seen
             raise
+        for node_id in missed:
+            if node_id in self._links:
+                self._links[node_id].missed()
 
     async def _publish_overview(self) -> None:
         overview = overview_of(list(self._frames.values()), time.time())

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from apps.fleet.policies.silence import is_worth_writing
+from apps.fleet.policies.silence import SEEN_RESOLUTION, is_worth_writing
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import DesiredPush, SnapshotPush
 from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
@@ -46,6 +46,7 @@ class LinkState:
     pushed_snapshot: tuple[int, float] = (0, 0.0)
     pushed_desired: tuple[int, float] = (0, 0.0)
     seen_at: datetime | None = None
+    doubted_until: datetime | None = None
     _replicas: Sequence[tuple[object, ...]] = ()
     _gateway: tuple[object, ...] | None = None
     _accelerators: Sequence[tuple[object, ...]] = ()
@@ -63,6 +64,8 @@ class LinkState:
 
     def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
         self.held_snapshot, self.held_desired = telemetry.snapshot_generation, telemetry.desired_generation
+        if self.doubted_until and now < self.doubted_until:
+            self._replicas, self._gateway, self._accelerators = (), None, ()
         is_seen = is_worth_writing(self.seen_at, now)
         if is_seen:
             self.seen_at = now
@@ -76,6 +79,10 @@ class LinkState:
     def forget_written(self) -> None:
         """After a write that failed: the next telemetry is news again."""
         self.seen_at, self._replicas, self._gateway, self._accelerators = None, (), None, ()
+
+    def doubt_written(self, now: datetime) -> None:
+        """All of it is news for a while: a loop that forgets a silent node's replicas may still be at it."""
+        self.doubted_until = now + SEEN_RESOLUTION
 
     def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:
         stored = [

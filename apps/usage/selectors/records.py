@@ -42,7 +42,10 @@ def get_record(*, actor: Actor, record_id: UUID) -> UsageRecord:
 def search_records(
     *, scope: UsageScope, outcome: str = "", search: str = "", among: Collection[UUID] | None = None
 ) -> QuerySet[UsageRecord]:
-    """Newest first. `search` is a whole request id, end user, workflow or error code; `among` are the only ones."""
+    """Newest first. `search` is a whole request or record id, end user, workflow or error code.
+
+    `among` are the only ones.
+    """
     records = list_records(scope=scope)
     if among is not None:
         records = records.filter(record_id__in=among)
@@ -51,7 +54,15 @@ def search_records(
     if not search:
         return records
     named = Q(request_id=search) | Q(end_user=search) | Q(workflow_id=search) | Q(error_code=search)
-    return records.filter(named)
+    return records.filter(named | Q(record_id=UUID(search)) if _is_id(search) else named)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def page_of_records(

@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Replica
+from apps.deployments.services.replicas import mark_unreachable_replicas
 from apps.fleet.models import Accelerator, Node
 from apps.fleet.services.nodes import join_node, remove_node
 from apps.placement.services.loop import reconcile
@@ -249,6 +250,28 @@ def test_telemetry_becomes_live_values_and_states(agent, joined, valkey):
     assert eventually(lambda: GatewayState.objects.filter(active_generation=1).exists())
     assert str(get_snapshot_status()) == "generation 1 active on 1 of 1 gateways"
     assert Accelerator.objects.get().name == "a CPU"
+
+
+def test_a_node_that_was_taken_for_silent_while_its_link_held_is_known_again(agent, joined):
+    """Nothing of what it says has changed meanwhile."""
+    node = joined[0]
+    agent.receive(link.Welcome)
+    make_deployment(make_version())
+    reconcile(holder="test", now=NOW)
+    replica = Replica.objects.get()
+    frame = telemetry(node, replicas=[ReplicaReport(replica_id=str(replica.pk), state="ready")])
+    agent.send(frame)
+    assert eventually(lambda: Replica.objects.filter(state="ready").exists())
+    Node.objects.update(state="offline")
+    mark_unreachable_replicas(now=NOW)
+    assert Replica.objects.get().state == "unknown"
+
+    def is_known():
+        agent.send(frame)
+        time.sleep(0.5)
+        return Replica.objects.filter(state="ready", node__state="online").exists()
+
+    assert eventually(is_known)
 
 
 # --- the loops --------------------------------------------------------------------------------------------------------

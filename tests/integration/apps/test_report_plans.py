@@ -81,8 +81,15 @@ def test_days_of_end_users_are_ranked_by_the_day(records):
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize(
     "more",
-    [{}, {"search": "req-1"}, {"search": "ann"}, {"outcome": "failed"}, {"before": UUID(make_record().record_id)}],
-    ids=["newest", "a request", "an end user", "failed", "the next page"],
+    [
+        {},
+        {"search": "req-1"},
+        {"search": "ann"},
+        {"search": make_record().record_id},
+        {"outcome": "failed"},
+        {"before": UUID(make_record().record_id)},
+    ],
+    ids=["newest", "a request", "an end user", "a record", "failed", "the next page"],
 )
 def test_the_records_of_a_page_are_found_by_an_index(records, scope, more):
     with asked() as plans:

@@ -101,6 +101,10 @@ class Child:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
+    def excuse(self, unheard_s: float) -> None:
+        """For a time in which the parent itself did not run: that nothing was heard then says nothing."""
+        self.heard_at += unheard_s
+
     def end_if_hung(self) -> None:
         """It is replaced then, as any that has died."""
         silent_s = self._monotonic() - self.heard_at

@@ -196,13 +196,14 @@ class Parent:
             self._tell_all(control.Owners(told))
 
     def _each_second(self) -> None:
-        self._beat_at = time.monotonic()
+        late_s, self._beat_at = time.monotonic() - self._beat_at - 1.0, time.monotonic()
         self.report = self._build_report()
         news = self._news.take()
         if self._plan.report_file is not None and not self._has_successor:
             write_report(self._plan.report_file, self.report, news)
         for child in self._children:
             child.tell(control.Elsewhere(self._held_by_others(child)))
+            child.excuse(max(late_s, 0.0))
             child.end_if_hung()
             if not child.is_up and self._beat_at - child.down_since > WAIT_S:
                 refuse_waiting(self._inboxes[child.number][0])

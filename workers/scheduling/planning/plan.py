@@ -12,6 +12,8 @@ from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1
 OVERDUE_S = 60.0
+GUARD = 1e6
+"""Who asks for no more than a fair share gives way after all who ask for more, whatever the value of each."""
 
 
 class Plan:
@@ -45,7 +47,7 @@ class Plan:
         """Counts a newcomer in what is asked for."""
         self.prices.arrived(
             ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
-            kv_s=ticket.kv_s, now=now,
+            kv_s=ticket.room_s, now=now,
         )  # fmt: skip
         self._update_price(now)
 
@@ -72,6 +74,7 @@ class Plan:
         self.changes += 1
         ticket.state = State.KEPT
         if ticket.has_limit:
+            ticket.guard = GUARD if self.prices.is_within_share(ticket.request.tenant_id) else 1.0
             self.slots.add(ticket)
             self._expiring.push(ticket.start_by, ticket)
 

@@ -8,6 +8,7 @@ WINDOW_S = 20.0
 BUCKETS_PER_OCTAVE = 32
 """Two per cent of density each: of much that is nearly alike a wide one would let in all or nothing."""
 PRICED_LOAD = 0.7
+SMALL_SHARE = 0.5
 LASTING_RATE = 0.01
 """Per update: at four a second, a mean over some 25 s of the window's load."""
 
@@ -97,6 +98,7 @@ class BidPrices:
         self._all = Demand()
         self._by_tenant: dict[str, Demand] = {}
         self._weights: dict[str, float] = {}
+        self._weight_of_all = 0.0
         self._prices: dict[str, float] = {}
         self.price = 0.0
         self.load = 0.0
@@ -111,10 +113,25 @@ class BidPrices:
             if demand is None:
                 demand = self._by_tenant[tenant_id] = Demand()
             demand.arrived(density, steps_s, kv_s, now)
+            self._weight_of_all += weight - self._weights.get(tenant_id, 0.0)
             self._weights[tenant_id] = weight
 
     def price_of(self, tenant_id: str) -> float:
         return self._prices.get(tenant_id, 0.0) if self._is_fair else self.price
+
+    def is_within_share(self, tenant_id: str) -> bool:
+        """Whether others ask for more than their share of what is scarce, and this one does not.
+
+        A flood is there before the window shows that anything is scarce: until then, whether it asks for less than
+        SMALL_SHARE of an even one.
+        """
+        if self.price:
+            return self._is_fair and not self._prices.get(tenant_id)
+        demand = self._by_tenant.get(tenant_id)
+        if demand is None:
+            return False
+        even_s = self._all.steps_s * self._weights[tenant_id] / self._weight_of_all
+        return demand.steps_s < SMALL_SHARE * even_s
 
     def update(self, capacity: float, now: float) -> None:
         """`capacity` is in seconds of work per second, of the steps as of the KV cache.
@@ -149,7 +166,8 @@ class BidPrices:
             demand = self._by_tenant[tenant_id]
             demand.forget(now)
             if not demand.steps_s:
-                del self._by_tenant[tenant_id], self._weights[tenant_id]
+                del self._by_tenant[tenant_id]
+                self._weight_of_all -= self._weights.pop(tenant_id)
 
     def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""

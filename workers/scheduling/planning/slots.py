@@ -88,7 +88,7 @@ class DeadlineSlots:
 
     def _put(self, ticket: Ticket) -> None:
         ticket.slot = self._slot_at(ticket.finish_by)
-        heapq.heappush(self._heaps.setdefault(ticket.slot, []), (ticket.density, ticket.number, ticket))
+        heapq.heappush(self._heaps.setdefault(ticket.slot, []), (ticket.density * ticket.guard, ticket.number, ticket))
         self._sum[ticket.slot + SLOTS] += ticket.prefill_s
 
     def _load_leaf(self, slot: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from apps.audit.models import AuditEntry
 from apps.usage.models import Budget, PriceEntry, Rerating, TenantDiscount, UsageRecord
+from apps.usage.services.rating import price_unpriced
 from apps.usage.services.rerating import run_reratings
 from tests.factories.domain import NOW
 
@@ -134,6 +135,32 @@ def test_what_is_unpriced_is_shown_as_unknown_and_not_as_free(yard, open_as):
     page = open_as("finance").get(f"/requests/{yard.record.record_id}/").content.decode()
     assert "waits for a price" in page
     assert "$0.00" not in page
+
+
+@pytest.mark.parametrize("by", ["model", "tenant", "key", "day"])
+def test_sums_of_what_is_unpriced_are_unknown_too(yard, open_as, by):
+    day = UsageRecord.objects.get().arrived_at.date()
+    page = open_as("finance").get(f"/usage/?by={by}&first={day}&last={day}").content.decode()
+    assert "have no price yet" in page
+    assert page.count("no price was in force; it is priced once there is one") == 3  # the figure, the row, the total
+    assert price_version(yard) == 1
+    page = open_as("finance").get(f"/usage/?by={by}&first={day}&last={day}").content.decode()
+    assert "no price was in force" not in page
+
+
+def price_version(yard):
+    amounts = {"input_pico_usd": 5, "cached_input_pico_usd": 1, "output_pico_usd": 9}
+    since = NOW - timedelta(days=300)
+    PriceEntry.objects.create(version=yard.deployment.version, effective_from=since, created_at=NOW, **amounts)
+    return price_unpriced()
+
+
+def test_a_record_is_found_by_its_own_id(yard, open_as):
+    place = f"/requests/{yard.record.record_id}/"
+    pages = [
+        open_as(who).get(f"/requests/?q={yard.record.record_id}").content.decode() for who in ("finance", "stranger")
+    ]
+    assert [place in page for page in pages] == [True, False]
 
 
 @pytest.mark.parametrize("query", ["month=2026-13", "month=x", "tenant=1", "tz=Mars"])

@@ -1,5 +1,7 @@
 """What each kind of person gets at the pages there are. That no address lacks a rule: test_every_address.py."""
 
+import re
+
 import pytest
 from django.urls import reverse
 
@@ -97,6 +99,8 @@ POST = {
 }
 QUERY = {"playground_record": {"key_id": "00000000-0000-7000-8000-000000000000", "request_id": "none"}}
 
+LINK = re.compile(r'<a\b[^>]*?href="(/(?!api/)[^"?#]*)"')  # of the console, without what narrows it
+
 
 def address(name, yard):
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
@@ -117,6 +121,16 @@ def test_an_action_is_taken_for_whom_it_is(name, number, yard, open_as):
     form, statuses = POST[name]
     form = {field: yard.limit.pk if value == "$limit" else value for field, value in form.items()}
     assert open_as(ACTORS[number]).post(address(name, yard), form).status_code == statuses[number]
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_a_page_shows_no_link_that_is_not_for_its_reader(actor, yard, open_as):
+    client = open_as(actor)
+    pages = [client.get(address(name, yard), QUERY.get(name)) for name in GET]
+    shown = [page.content.decode() for page in pages if page.status_code == 200 and not page.streaming]
+    places = {place for page in shown for place in LINK.findall(page)}
+    assert {place for place in places if client.get(place).status_code >= 400} == set()
+    assert len(places) > 5
 
 
 def test_nobody_sees_anything_before_signing_in(yard, open_as):

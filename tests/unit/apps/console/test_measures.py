@@ -23,6 +23,8 @@ pytestmark = pytest.mark.unit
         (Decimal(0), "usd", "$0.00"),
         (Decimal("1234.5"), "usd", "$1,234.50"),
         (Decimal("0.0954123"), "usd", "$0.0954"),
+        (Decimal("-0.0427"), "usd", "-$0.0427"),
+        (Decimal("-1234.5"), "usd", "-$1,234.50"),
         (Decimal("0.00000548"), "usd", "$0.00000548"),
     ],
 )

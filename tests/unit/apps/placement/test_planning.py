@@ -120,6 +120,16 @@ def test_cached_weights_and_a_sleeping_engine_are_preferred():
     assert places([cold, warm, asleep], one) == [[(3, "5")]]
 
 
+def test_an_engine_that_sleeps_where_the_replica_may_not_be_is_not_woken():
+    asleep = SleepingEngine(weights_key="w", keys=("0",))
+    there = box(1, count=1, sleeping=(asleep,))
+    elsewhere = box(1, count=1, sleeping=(asleep,), labels={"zone": "b"})
+    assert places([there], demand(weights_key="w", on="mig", gib=4)) == [None]
+    assert places([there], demand(weights_key="w", models=("H200",))) == [None]
+    assert places([there], demand(weights_key="w", max_usd_per_h=1.0)) == [None]
+    assert places([elsewhere], demand(weights_key="w", labels=(("zone", "a"),))) == [None]
+
+
 def test_a_small_replica_breaks_no_whole_island_while_a_broken_one_has_room():
     whole, broken = box(1), box(2, occupants=(occupant(1, "0"),))
     assert places([whole, broken], demand()) == [[(2, "1")]]

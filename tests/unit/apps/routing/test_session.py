@@ -112,3 +112,12 @@ def test_after_a_failed_write_everything_is_news_again():
     news = link.telemetry_came(report, NOW)
     assert news.is_seen
     assert news.replicas is not None
+
+
+def test_one_that_was_taken_for_silent_says_again_what_it_said_before_for_as_long_as_a_loop_may_forget_it():
+    link = state()
+    report = telemetry(replicas=[ReplicaReport(replica_id="r", state="ready")])
+    link.telemetry_came(report, NOW)
+    link.doubt_written(NOW)
+    told = [link.telemetry_came(report, NOW + timedelta(seconds=each)).replicas is not None for each in (1, 4, 6)]
+    assert told == [True, True, False]

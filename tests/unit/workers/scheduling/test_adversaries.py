@@ -25,12 +25,13 @@ def a_job(number, at, *, tenant="t", rank=0, prompt_tokens=500, output_tokens=10
     return job
 
 
-def play(jobs, *, policy="tokenyard", fleet=2):
+def play(jobs, *, policy="tokenyard", fleet=2, sequences=256):
     lab = Lab(TRACES)
     jobs = sorted(jobs, key=lambda job: job.arrived_at)
     for number, job in enumerate(jobs):
         job.number = number
-    workload = Workload(name="t", load=1.0, engine="llama3-8b/h100/tp1", limits=EngineLimits(), jobs=jobs)
+    limits = EngineLimits(max_sequences=sequences)
+    workload = Workload(name="t", load=1.0, engine="llama3-8b/h100/tp1", limits=limits, jobs=jobs)
     lab.play(workload, lab.core(policy, workload, 1), fleet=fleet)
     return jobs
 
@@ -49,6 +50,14 @@ def test_a_flooding_tenant_does_not_cost_a_quiet_one_its_slo():
     play([*quiet, *flood])
     assert share_in_slo(quiet) >= 0.95
     assert any(job.is_refused for job in flood)
+
+
+def test_a_flood_of_what_is_worth_more_does_not_push_out_who_asks_for_less_than_a_share():
+    """By value alone each of the flood's short prompts goes before any of the quiet tenant's long ones."""
+    quiet = steady(60, 0.5, tenant="quiet", prompt_tokens=4000)
+    flood = steady(8000, 0.00375, tenant="flood", prompt_tokens=600)
+    play([*quiet, *flood])
+    assert share_in_slo(quiet) >= 0.95
 
 
 def test_a_burst_of_equals_after_a_pause_is_served_about_as_well_as_by_a_router():
@@ -78,6 +87,31 @@ def test_an_engine_full_of_long_low_class_work_still_answers_the_high_class_in_t
     waits = sorted(job.first_token_at - job.arrived_at for job in gold if job.first_token_at is not None)
     assert len(waits) == len(gold)
     assert quantile(waits, 0.95) <= 0.5
+
+
+@pytest.mark.parametrize("sequences", [4, 16])
+def test_engines_of_few_sequences_full_of_long_low_class_work_answer_the_high_class_in_time(sequences):
+    """What of it runs may run for half a minute: a slot must be free when the high class asks."""
+    low = [
+        a_job(0, 5.0 + number * 0.02, tenant="batch", rank=2, output_tokens=2500, ttft_slo_s=30.0, tpot_slo_s=1.0)
+        for number in range(200)
+    ]
+    gold = steady(80, 0.7, tenant="gold", ttft_slo_s=0.5)
+    play([*low, *gold], sequences=sequences)
+    assert share_in_slo(gold) >= 0.95
+
+
+def test_engines_of_few_sequences_take_what_is_worth_most_of_their_time():
+    """Their sequences are scarce long before their steps or their cache are: long answers give way to short ones."""
+
+    def mixed():
+        rng = Random(1)  # noqa: S311 - seeded
+        return [a_job(0, number * 0.1, output_tokens=rng.choice((20, 60, 600))) for number in range(600)]
+
+    ours, theirs = mixed(), mixed()
+    play(ours, sequences=4)
+    play(theirs, policy="least-outstanding+8+sjf", sequences=4)
+    assert share_in_slo(ours) >= share_in_slo(theirs)
 
 
 def test_nobody_without_a_limit_starves_behind_a_flood_of_a_higher_class():

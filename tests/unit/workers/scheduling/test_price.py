@@ -83,3 +83,29 @@ def test_tenants_without_traffic_are_forgotten():
     prices.update(capacity=1.0, now=100.0)
     assert prices._by_tenant == {}
     assert prices.price_of("many") == 0.0
+
+
+def test_who_asks_for_less_than_half_of_an_even_share_is_within_it_before_there_is_a_price():
+    prices = BidPrices(0.9, is_fair=True)
+    for tenant, steps_s in (("flood", 9.0), ("quiet", 1.0), ("middle", 2.0)):
+        prices.arrived(tenant, 1.0, density=1.0, steps_s=steps_s, kv_s=0.0, now=0.0)
+    assert prices.price == 0.0
+    assert [prices.is_within_share(tenant) for tenant in ("flood", "quiet", "middle", "unknown")] == [
+        False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_who_has_gone_counts_in_no_share_any_more():
+    prices = BidPrices(0.9, is_fair=True)
+    prices.arrived("gone", 8.0, density=1.0, steps_s=1.0, kv_s=0.0, now=0.0)
+    for tenant, steps_s in (("a", 9.0), ("b", 6.0)):
+        prices.arrived(tenant, 1.0, density=1.0, steps_s=steps_s, kv_s=0.0, now=30.0)
+    prices.update(4.0, 30.0)
+    assert not prices.is_within_share("a")
+    assert not prices.is_within_share("b")
+
+
+def test_by_value_alone_nobody_has_a_share():
+    prices = BidPrices(0.9, is_fair=False)
+    prices.arrived("quiet", 1.0, density=1.0, steps_s=1.0, kv_s=0.0, now=0.0)
+    assert not prices.is_within_share("quiet")

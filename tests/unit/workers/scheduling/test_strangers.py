@@ -135,11 +135,26 @@ def test_a_report_from_the_future_is_as_old_as_any_other_after_two_seconds():
 def test_an_engine_that_counts_what_it_only_keeps_cached_is_not_full_for_ever():
     bench = Bench()
     bench.endpoint()
-    idle = EngineReport(taken_at=bench.now, running=0, waiting=0, kv_usage=0.97)
-    bench.note(bench.scheduler.endpoint_reported("e1", idle, bench.now))
-    bench.first_token(bench.arrive())
-    bench.report(kv_usage=0.98)
-    assert bench.arrive() in bench.sent
+    bench.first_token(bench.arrive(predicted_output_tokens=1000.0))
+    waiting = None
+    for _ in range(30):
+        bench.after(0.25)
+        bench.report(kv_usage=0.98)
+        if waiting is None:
+            waiting = bench.arrive()
+            assert waiting not in bench.sent
+    assert waiting in bench.sent
+
+
+def test_an_engine_that_others_use_as_well_is_believed_to_be_full():
+    bench = Bench()
+    bench.endpoint()
+    bench.first_token(bench.arrive(predicted_output_tokens=1000.0))
+    for _ in range(30):
+        bench.after(0.25)
+        report = EngineReport(taken_at=bench.now, running=40, waiting=2, kv_usage=0.98)
+        bench.note(bench.scheduler.endpoint_reported("e1", report, bench.now))
+    assert bench.arrive() not in bench.sent
 
 
 @pytest.mark.parametrize("field", ["max_batched_tokens", "max_sequences"])

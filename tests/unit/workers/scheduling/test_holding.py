@@ -1,0 +1,82 @@
+"""Slots that are held back for higher classes."""
+
+import pytest
+from msgspec import structs
+
+from tests.unit.workers.scheduling.bench import KNOWN, Bench
+
+pytestmark = pytest.mark.unit
+
+FEW = structs.replace(KNOWN, max_sequences=4)
+
+
+def answer_some(bench, *, rank, count=20, every_s=0.5, answer_s=1.0):
+    """So that it is known how often a class asks, and for how long."""
+    for _ in range(count):
+        number = bench.arrive(rank=rank)
+        bench.after(answer_s / 10)
+        bench.first_token(number)
+        bench.after(answer_s)
+        bench.finish(number)
+        bench.after(every_s)
+
+
+def arrive_many(bench, *, rank, count=10):
+    numbers = []
+    for _ in range(count):
+        numbers.append(bench.arrive(rank=rank))
+        bench.after(0.1)
+        if numbers[-1] in bench.sent:
+            bench.first_token(numbers[-1])
+    return [number for number in numbers if number in bench.sent]
+
+
+def test_a_low_class_leaves_slots_to_a_higher_one_that_asks_now_and_then():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=0)
+    low = arrive_many(bench, rank=2)
+    assert 1 <= len(low) < 4
+    assert len(arrive_many(bench, rank=0)) == 4 - len(low)
+
+
+def test_it_has_its_own_share_however_often_they_ask():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=0, count=60, every_s=0.0, answer_s=0.5)
+    assert len(arrive_many(bench, rank=1)) >= 1
+
+
+def test_what_the_higher_class_uses_already_is_not_held_back_again():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=0, every_s=0.2)
+    high = arrive_many(bench, rank=0, count=3)
+    assert len(high) == 3
+    assert len(arrive_many(bench, rank=2)) == 1
+
+
+def test_nothing_is_held_back_where_only_one_class_asks():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=2)
+    assert len(arrive_many(bench, rank=2)) == 4
+
+
+def test_what_has_not_asked_for_long_is_forgotten():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=0)
+    bench.after(200.0)
+    assert len(arrive_many(bench, rank=2)) == 4
+
+
+def test_the_reason_is_told_and_passes_with_time():
+    bench = Bench()
+    bench.endpoint(spec=FEW)
+    answer_some(bench, rank=0)
+    arrive_many(bench, rank=2)
+    waiting = bench.scheduler.queued_total()
+    assert [verdict[-1] for verdict in bench.scheduler._queues.pools["v1"].fleet.considered] == ["held back"]
+    bench.after(200.0, step=0.5)
+    assert bench.scheduler.queued_total() < waiting

@@ -1,0 +1,48 @@
+"""Slots that are held back for higher classes."""
+
+from math import ceil, exp, sqrt
+
+from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.planning.price import WINDOW_S
+from workers.scheduling.ranks import by_rank
+from workers.scheduling.ticket import Ticket
+from workers.scheduling.tuning import CLASS_WEIGHTS
+
+DEVIATIONS = 2.0
+LEAST_USED = 0.01
+
+
+class HeldSlots:
+    """As many as the classes above have lately used at a time, by what arrived of them, and DEVIATIONS more.
+
+    Never more than their share against the class that is kept waiting: it has its own. An engine that runs few
+    sequences, all of them long and of a low class, would have none to give for a minute.
+    """
+
+    def __init__(self) -> None:
+        self._stays_s: dict[int, float] = {}
+        self._noted_at = 0.0
+
+    def arrived(self, rank: int, stay_s: float, now: float) -> None:
+        """The stays of what arrived, older ones for less: their sum over WINDOW_S is how many there are at a time."""
+        fading = exp(min(0.0, self._noted_at - now) / WINDOW_S)
+        for known in self._stays_s:
+            self._stays_s[known] *= fading
+        self._noted_at = now
+        self._stays_s[rank] = self._stays_s.get(rank, 0.0) + stay_s
+
+    def bars(self, ticket: Ticket, endpoint: EndpointModel, endpoints: int, now: float) -> bool:
+        """Whether the ticket would take a slot of those above it."""
+        rank = ticket.request.rank
+        free = endpoint.slots() - len(endpoint.running)
+        held = self._held(rank, endpoint.slots(), endpoints, now)
+        if free > held:
+            return False
+        return free <= held - sum(other.request.rank < rank for other in endpoint.running.values())
+
+    def _held(self, rank: int, slots: int, endpoints: int, now: float) -> int:
+        above_s = sum(stay_s for known, stay_s in self._stays_s.items() if known < rank)
+        used = above_s * exp(min(0.0, self._noted_at - now) / WINDOW_S) / (WINDOW_S * max(1, endpoints))
+        weight_above = sum(by_rank(CLASS_WEIGHTS, above) for above in self._stays_s if above < rank)
+        share = weight_above / (weight_above + by_rank(CLASS_WEIGHTS, rank))
+        return min(ceil(used + DEVIATIONS * sqrt(used)) if used > LEAST_USED else 0, int(share * slots))
