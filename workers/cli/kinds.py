@@ -61,7 +61,9 @@ def path_of(name: str) -> Cell:
     def found(row: Row) -> Any:
         value: Any = row
         for part in name.split("."):
-            value = value[part] if isinstance(value, Mapping) else {}[part]
+            if not isinstance(value, Mapping):
+                raise KeyError(part)
+            value = value[part]
         return value
 
     return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from apps.placement.policies.board import Board
 from apps.placement.policies.demand import Assignment, Demand, Shape
@@ -11,6 +12,8 @@ from apps.placement.policies.reasons import gib
 
 _WIDEST = 8
 _SEARCH_STEPS = 24
+# Of nodes that would do by themselves: the whole fleet is asked for so many, which takes as long each time.
+_MOST_LOOKED_AT = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,23 +101,33 @@ def _wider(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
 
 
 def _opened(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
-    for node in nodes:
-        if node.is_cordoned or node.is_draining:
-            opened = replace(node, is_cordoned=False, is_draining=False)
-            others = [opened if each.node_id == node.node_id else each for each in nodes]
-            yield from _remedy(others, demand, f"uncordon {node.name}")
+    closed = [node for node in nodes if node.is_cordoned or node.is_draining]
+    opened = (replace(node, is_cordoned=False, is_draining=False) for node in closed)
+    for node in islice((each for each in opened if _may_help(each, demand)), _MOST_LOOKED_AT):
+        others = [node if each.node_id == node.node_id else each for each in nodes]
+        yield from _remedy(others, demand, f"uncordon {node.name}")
 
 
 def _without_one(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
     """One replica less, the one that has least reserved; a move of more is what re-packing proposes."""
     pairs = [(node, occupant) for node in nodes for occupant in node.occupants]
-    for node, occupant in sorted(pairs, key=_weight):
-        freed = replace(node, occupants=tuple(each for each in node.occupants if each is not occupant))
-        others = [freed if each.node_id == node.node_id else each for each in nodes]
+    freed = ((_without(node, occupant), occupant) for node, occupant in sorted(pairs, key=_weight))
+    for node, occupant in islice((pair for pair in freed if _may_help(pair[0], demand)), _MOST_LOOKED_AT):
+        others = [node if each.node_id == node.node_id else each for each in nodes]
         found = list(_remedy(others, demand, f"move replica {occupant.replica_id} off {node.name}"))
         if found:
             yield found[0]
             return
+
+
+def _without(node: NodeView, occupant: Occupant) -> NodeView:
+    return replace(node, occupants=tuple(each for each in node.occupants if each is not occupant))
+
+
+def _may_help(node: NodeView, demand: Demand) -> bool:
+    """Whether it takes a stage by itself: asked of one node, which is quick."""
+    stage = replace(demand, shape=replace(demand.shape, pipeline_parallel=1))
+    return _try([node], stage) is not None
 
 
 def _weight(pair: tuple[NodeView, Occupant]) -> tuple[int, int, str, int]:

@@ -121,3 +121,9 @@ def test_who_avoids_and_who_is_avoided_is_told_the_same():
     taken = box(1, occupants=(occupant(1, "0", deployment=2, avoids=(1,)),))
     assert why([taken], demand()) == ["n0001: has a replica that must not share a node with this one"]
     assert why([box(1, occupants=(occupant(1, "0", deployment=2),))], demand(avoids=(2,))) == why([taken], demand())
+
+
+def test_of_many_nodes_that_would_help_a_few_are_named():
+    closed = [box(number, is_cordoned=True) for number in range(1, 31)]
+    changes = [each.change for each in remedies(closed, demand(gib=60))]
+    assert changes == [f"uncordon n{number:04}" for number in range(1, 9)]
