@@ -47,7 +47,7 @@ from workers.simulator.report import Scores, quantile, score
 from workers.simulator.workloads.workload import Workload
 
 MODEL = "live"
-LOADS = {"W1": 1.0, "W2": 3.0, "W3": 0.4, "W4": 2.0}
+LOADS = {"W1": 1.0, "W2": 3.0, "W3": 0.4, "W4": 2.0, "W5": 3.0}
 CLASSES = ("gold", "standard", "batch")
 MAX_CONTEXT_TOKENS = 200_000
 GATEWAY_REPORTS = ReplayConfig(report_every_s=0.25, report_age_s=0.01)
@@ -102,7 +102,7 @@ def compare(cell: Cell, seed: int, ports: range) -> Comparison:
     routed = lab.play(router, lab.core("least-outstanding", router, seed))
     return Comparison(
         cell,
-        len(live.jobs),
+        len(jobs_of(live)),
         score(live, jobs_of(live), ended_at, FLEET_SIZE),
         score(workload, jobs_of(workload), simulated_until, FLEET_SIZE),
         score(router, routed.jobs, routed.ended_at, FLEET_SIZE),
@@ -115,11 +115,11 @@ def simulate(lab: Lab, workload: Workload, time_scale: float) -> float:
     cost = lab.cost_of(workload.engine).scaled(time_scale)
     spec = EndpointSpec(cost=cost, max_batched_tokens=workload.limits.max_batched_tokens)
     core = Scheduler(SchedulerConfig(max_queued_requests=1_000_000), usual_spec=spec)
-    for job in workload.jobs:
+    for job in jobs_of(workload):
         job.predicted_tokens = 0.0
         stretch(job, time_scale)
     ended_at = lab.play(workload, core, GATEWAY_REPORTS, cost=cost).ended_at
-    for job in workload.jobs:
+    for job in jobs_of(workload):
         stretch(job, 1 / time_scale)
     return ended_at / time_scale
 
@@ -153,7 +153,7 @@ async def play_live(workload: Workload, time_scale: float, ports: range) -> tupl
         await asyncio.sleep(1.0)  # the gateway has read every engine's metrics by then
         player = Player(port, MODEL, engine_ports, time_scale, unit_tokens=workload.limits.unit_tokens)
         began_at, client_s, of_others = time.monotonic(), cpu_s_of_this(), _cpu_s([gateway, *engines])
-        ended_at = await player.play(workload.jobs)
+        ended_at = await player.play(workload.jobs, workload.sessions)
         wall_s = time.monotonic() - began_at
         shares = [
             (after - before) / wall_s for before, after in zip(of_others, _cpu_s([gateway, *engines]), strict=True)
@@ -167,18 +167,18 @@ def _cpu_s(processes: Iterable[Running]) -> list[float]:
 
 def snapshot_for(workload: Workload, engine_ports: list[int], time_scale: float) -> Snapshot:
     """A tenant for each of the workload's; its limits are the tightest of its jobs, which ask for looser ones."""
-    tenants = {job.tenant: job for job in sorted(workload.jobs, key=lambda job: -job.ttft_slo_s)}
+    tenants = {job.tenant: job for job in sorted(jobs_of(workload), key=lambda job: -job.ttft_slo_s)}
     return Snapshot(
         generation=1,
         compiled_at=time.time(),
         service_classes=[ServiceClass(name=name, rank=rank) for rank, name in enumerate(CLASSES)],
-        slo_profiles=[_profile(name, job, time_scale) for name, job in tenants.items()],
+        slo_profiles=[_profile(name, job, time_scale) for name, job in tenants.items() if job.ttft_slo_s],
         tenants=[
             TenantPolicy(
                 tenant_id=name,
                 name=name,
                 service_class=CLASSES[job.rank],
-                slo_profile=name,
+                slo_profile=name if job.ttft_slo_s else "",
                 max_queued_requests=1_000_000,
             )
             for name, job in tenants.items()
@@ -260,6 +260,8 @@ def main() -> None:
     parser.add_argument("--first-port", type=int, default=21800)
     parser.add_argument("--json", type=Path, help="writes the comparisons there as well")
     arguments = parser.parse_args()
+    if arguments.workload == "W5" and arguments.time_scale != 1.0:
+        parser.error("workflows are played in real time: what comes after what is not scaled")
     ports = range(arguments.first_port, arguments.first_port + 2 + FLEET_SIZE)
     found = []
     for cell in _cells(arguments):

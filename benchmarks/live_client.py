@@ -6,6 +6,7 @@ from hashlib import shake_128
 import msgspec
 
 from workers.simulator.job import Job
+from workers.simulator.workloads.workload import Session
 
 READ_BYTES = 256 * 1024
 LEDGER_WITHIN_S = 30.0
@@ -34,12 +35,13 @@ class Player:
         self._unit_tokens = unit_tokens
         self._began_at = 0.0
 
-    async def play(self, jobs: list[Job]) -> float:
+    async def play(self, jobs: list[Job], sessions: list[Session]) -> float:
         """The modelled time at which the last has ended."""
         self._began_at = asyncio.get_running_loop().time()
-        await asyncio.gather(*[self._ask(job) for job in jobs])
+        await asyncio.gather(*[self._ask(job) for job in jobs], *[self._follow(session) for session in sessions])
         ended_at = self._now()
         by_id = {f"job-{job.number}": job for job in jobs}
+        by_id |= {f"job-{call.job.number}": call.job for session in sessions for call in session.calls}
         for port in self._engine_ports:
             for entry in await self._ledger(port):
                 self._note(by_id, entry, port)
@@ -48,12 +50,27 @@ class Player:
     def _now(self) -> float:
         return (asyncio.get_running_loop().time() - self._began_at) / self._time_scale
 
-    async def _ask(self, job: Job) -> None:
+    async def _follow(self, session: Session) -> None:
+        """One call after the other, as long as they are answered: a workflow that lost one is lost."""
+        at = session.starts_at
+        head = "" if session.budget_s is None else self._workflow_head(session.number, session.budget_s)
+        for call in session.calls:
+            call.job.arrived_at = at + call.gap_s
+            await self._ask(call.job, head)
+            if call.job.finished_at is None:
+                return
+            at = call.job.finished_at
+
+    def _workflow_head(self, number: int, budget_s: float) -> str:
+        deadline_ms = round(1000 * budget_s * self._time_scale)
+        return f"X-Workflow-Id: w{number}\r\nX-Workflow-Deadline-Ms: {deadline_ms}\r\n"
+
+    async def _ask(self, job: Job, head: str = "") -> None:
         await asyncio.sleep((job.arrived_at - self._now()) * self._time_scale)
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             job.arrived_at = self._now()
-            writer.write(self._request(job))
+            writer.write(self._request(job, head))
             await self._read(job, reader)
         finally:
             writer.close()
@@ -70,7 +87,7 @@ class Player:
         if b"[DONE]" in last and b'"error"' not in last:
             job.finished_at = self._now()
 
-    def _request(self, job: Job) -> bytes:
+    def _request(self, job: Job, more_head: str) -> bytes:
         body = msgspec.json.encode(
             {
                 "model": self._model,
@@ -80,11 +97,13 @@ class Player:
                 "vllm_xargs": {"output_tokens": job.output_tokens},
             }
         )
-        limits_ms = [round(1000 * limit_s * self._time_scale) for limit_s in (job.ttft_slo_s, job.tpot_slo_s)]
+        if job.ttft_slo_s:
+            limits_ms = [round(1000 * limit_s * self._time_scale) for limit_s in (job.ttft_slo_s, job.tpot_slo_s)]
+            more_head += f"X-Slo-Ttft-Ms: {limits_ms[0]}\r\nX-Slo-Tpot-Ms: {limits_ms[1]}\r\n"
         head = (
             f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {job.tenant}\r\n"
             f"Content-Type: application/json\r\nConnection: close\r\nX-Request-Id: job-{job.number}\r\n"
-            f"X-Slo-Ttft-Ms: {limits_ms[0]}\r\nX-Slo-Tpot-Ms: {limits_ms[1]}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"{more_head}Content-Length: {len(body)}\r\n\r\n"
         )
         return head.encode() + body
 

@@ -1,6 +1,6 @@
 """Forms of the finance pages. Prices are typed as people quote them and become picodollars exactly."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -120,7 +120,6 @@ def _typed(line: PriceEntry) -> dict[str, Any]:
     return per_million | {
         "request_usd": f"{line.request_pico_usd / PICO:f}",
         "batch_discount_percent": f"{line.batch_discount_bp / 100:g}",
-        "effective_from": f"{line.effective_from.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
     }
 
 

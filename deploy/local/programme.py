@@ -17,7 +17,6 @@ from deploy.local.seed import environment as environment_of
 
 _POSTGRES, _VALKEY, _CONTROL_PLANE, NODE_STAGE, _AGENT = range(5)
 _CONTROLLER = f"controller@{HOST}"
-_CONTROLLER_THREADS = "4"
 _INSTALL_LIMIT_S = 3600.0
 _WEB_STOP_S = "1"
 _GATEWAY_GRACE_S = "1.5"
@@ -87,7 +86,7 @@ class Programme:
 
     def _controller(self) -> ProcessSpec:
         command = _celery("worker", "-Q", "controller", "-n", _CONTROLLER, "--pool", "threads")
-        command += ["--concurrency", _CONTROLLER_THREADS, "--without-gossip", "--without-mingle"]
+        command += ["--without-gossip", "--without-mingle"]
         is_ready = readiness.celery_answers(self.valkey.broker_url, _CONTROLLER)
         return self._process("controller", _CONTROL_PLANE, command, is_ready)
 

@@ -64,7 +64,7 @@ class Exchange(Attempting):
         scheduled_id = self._facilities.driver.submit(self, terms, self._tally.settlement.request_id)
         if not self._tally.is_settled:
             self._place.take(scheduled_id)
-            self._tally.note()
+            self._tally.note_wait()
 
     @property
     def settlement(self) -> Settlement:

@@ -151,6 +151,8 @@ class Surface:
             peer_path(client, request)
         elif path == _HEALTH:
             self._answer_health(client, request, extra_headers)
+        elif (straight := path.rstrip(b"/")) in ENGINE_PATHS:
+            client.respond(307, [(b"location", _with_query(straight, request)), *extra_headers], b"")
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 
@@ -226,6 +228,11 @@ def _preflight_headers(request: HttpRequest) -> Headers:
         (b"access-control-allow-headers", asked),
         (b"access-control-max-age", b"600"),
     ]
+
+
+def _with_query(path: bytes, request: HttpRequest) -> bytes:
+    query = request.head.query
+    return path + b"?" + query if query else path
 
 
 def require_method(request: HttpRequest, method: str) -> None:

@@ -46,6 +46,11 @@ class Tally:
         if not self.is_settled and not self.settlement.is_kept:
             self._slot = self._journal.open(self.settlement)
 
+    def note_wait(self) -> None:
+        """Of one that has been asked for nothing yet."""
+        if self._slot is None:
+            self.note()
+
     def dispatched(self, engine: Engine, now: float) -> None:
         settlement = self.settlement
         self._engine = engine
@@ -53,8 +58,7 @@ class Tally:
         settlement.endpoint_id = engine.endpoint.endpoint_id
         settlement.dispatched_at = settlement.on_engine_since = now
         settlement.pace_tokens_per_s = engine.tokens_per_s
-        if self._slot is not None:  # it has waited
-            self.note()
+        self.note()
 
     def first_token_came(self, now: float) -> None:
         """Of an answer that goes on elsewhere it came from the first engine."""

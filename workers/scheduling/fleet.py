@@ -9,6 +9,7 @@ from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.holding import HeldSlots
 from workers.scheduling.interface import Request
 from workers.scheduling.openings import Openings, why_unusable
+from workers.scheduling.pacing import pause_for_pace
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
@@ -168,7 +169,7 @@ class Fleet:
         self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
-        self._pause_for_pace(ticket, endpoint)
+        pause_for_pace(endpoint, request.prompt_tokens - hit_tokens, self._tuning.pace_margin)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
@@ -229,11 +230,9 @@ class Fleet:
     ) -> str:
         if not endpoint.is_usable(now):
             return why_unusable(endpoint, now)
-        if not endpoint.has_slot():
-            return "no slot"
-        if ticket.request.rank and self.held.bars(ticket, endpoint, len(self.endpoints), now):
-            self.standstill.ends_at(now + PRICE_EVERY_S)
-            return "held back"
+        reason = self._why_shut(ticket, endpoint, now)
+        if reason:
+            return reason
         if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
@@ -250,6 +249,18 @@ class Fleet:
         score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
         detour_s = prefill_s - ticket.prefill_s
         return score + self._tuning.affinity * detour_s if detour_s > 0 else score
+
+    def _why_shut(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> str:
+        """Looked at again after a while: of what it depends on not all is an event."""
+        if not endpoint.has_slot():
+            return "no slot"
+        if endpoint.running and endpoint.watchdog.is_quiet():
+            self.standstill.ends_at(now + PRICE_EVERY_S)
+            return "silent"
+        if ticket.request.rank and self.held.bars(ticket, endpoint, len(self.endpoints), now):
+            self.standstill.ends_at(now + PRICE_EVERY_S)
+            return "held back"
+        return ""
 
     def _is_hot(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> bool:
         """Whether the endpoint would run too many beside the mean of those that may be sent anything.
@@ -285,15 +296,3 @@ class Fleet:
         if bid_price:
             ceiling -= tuning.kv_reserve * min(1.0, bid_price / ticket.density)
         return ceiling, 1 + (tuning.kv_headroom - 1) * crowding
-
-    def _pause_for_pace(self, ticket: Ticket, endpoint: EndpointModel) -> None:
-        """After full steps longer than the tightest pace among the running, short steps must make up for them."""
-        target_s = self._tuning.pace_margin * endpoint.paces.tightest_s()
-        full_s = endpoint.full_s
-        if full_s <= target_s or endpoint.is_seen_to_keep(target_s):
-            return
-        decode_s = endpoint.decode_step_s()
-        new_tokens = ticket.request.prompt_tokens - ticket.hit_tokens
-        steps = new_tokens / max(1, endpoint.max_batched_tokens - endpoint.decoding)
-        rest_s = max(0.1 * target_s, target_s - decode_s)
-        endpoint.paused_until = endpoint.prefill_until + steps * (full_s - target_s) * decode_s / rest_s

@@ -60,12 +60,16 @@ def summarise(
         scores=score(workload, jobs, ended_at, fleet),
         ttft_s=_quantiles([job.first_token_at - job.arrived_at for job in asked if job.first_token_at is not None]),
         tpot_ms=_quantiles([job.tpot_s() * 1000 for job in asked if job.finished_at is not None]),
-        by_class=_attained(asked, good, lambda job: CLASS_NAMES[min(job.rank, len(CLASS_NAMES) - 1)]),
+        by_class=sorted(_attained(asked, good, _class_of), key=lambda attained: CLASS_NAMES.index(attained.name)),
         by_tenant=_attained(asked, good, lambda job: job.tenant)[:MAX_TENANTS],
         usd_per_request=usd / in_time if in_time else None,
         usd_per_workflow=usd / workflows_in_time if workflows_in_time else None,
         simulated_s=ended_at,
     )
+
+
+def _class_of(job: Job) -> str:
+    return CLASS_NAMES[min(job.rank, len(CLASS_NAMES) - 1)]
 
 
 def _quantiles(values: list[float]) -> Quantiles:

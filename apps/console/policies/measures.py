@@ -44,10 +44,10 @@ def _milliseconds(value: float) -> Measure:
 
 def _dollars(usd: float | Decimal) -> Measure:
     """Cents where cents say something, else three significant digits; the exact sum on hover."""
-    sign, usd = "-" if usd < 0 else "", abs(usd)
-    size = float(usd)
+    sign = "-" if usd < 0 else ""
+    size = abs(float(usd))
     decimals = 2 if size == 0 or size >= 0.1 else 2 - math.floor(math.log10(size))  # noqa: PLR2004 - ten cents
-    return Measure(f"{sign}${usd:,.{decimals}f}", "", f"{sign}${usd:,.12f}")
+    return Measure(f"{sign}${abs(usd):,.{decimals}f}", "", f"{sign}${abs(usd):,.12f}")
 
 
 def _bytes(value: float) -> Measure:

@@ -122,6 +122,7 @@ def _line(
         "title": title,
         "changes": _changes(form, moment) if form.is_valid() else None,
         "api": _api_call(form, path, moment) if form.is_valid() else None,
+        "until": form.until(form.cleaned_data["effective_from"] or moment) if form.is_valid() else None,
     }
     return render_page(request, "price_line.html", context)
 
@@ -134,15 +135,12 @@ def _changes(form: LineForm, moment: datetime) -> list[dict[str, Any]]:
     since = form.cleaned_data["effective_from"] or moment
     labels = {name: field.label or name.replace("_", " ").capitalize() for name, field in form.fields.items()}
     was = form.before(since)
-    shown = [
+    return [
         {"label": labels[name], "was": was.get(name, UNKNOWN), "becomes": value}
         for name, value in {**form.cleaned_data, "effective_from": _utc(since)}.items()
         if value not in (None, "")
     ]
-    if until := form.until(since):
-        shown.append({"label": "In force until", "was": UNKNOWN, "becomes": f"{_utc(until)}, when another line begins"})
-    return shown
 
 
 def _utc(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"

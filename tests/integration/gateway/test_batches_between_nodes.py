@@ -1,6 +1,7 @@
 """A batch whose model runs on another node only: asked for there, kept and billed where the batch is, once."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -123,6 +124,29 @@ async def test_while_the_other_node_is_away_the_batch_waits(tmp_path):
             assert billed(here) == tokens_of(await lines_of(client, batch.output_file_id))
             assert len(here.records()) == 5
             assert back.records() == []
+
+
+async def test_a_node_that_is_cut_off_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr("workers.gateway.neighbour_watch.LOOK_AFTER_S", 0.1)
+    monkeypatch.setattr("workers.gateway.neighbour_watch._ANSWER_WITHIN_S", 0.3)
+    async with two_nodes(tmp_path) as (here, there, _), sdk(here.port) as client:
+        with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections and says nothing
+            snapshot = msgspec.json.decode((here.directory / "snapshot.json").read_bytes(), type=type(snapshot_for()))
+            versions = [
+                msgspec.structs.replace(
+                    one, node_ids=["cut-off", *one.node_ids] if "other" in one.node_ids else ["one"]
+                )
+                for one in snapshot.versions
+            ]
+            cut_off = GatewayAddress(node_id="cut-off", url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+            changes = {"generation": 3, "versions": versions, "gateways": [*snapshot.gateways, cut_off]}
+            here.publish(msgspec.structs.replace(snapshot, **changes))
+            await here.wait_for_generation(3)
+            batch = await ended(client, await create(client, asking("far", 20)))
+            assert batch.request_counts.completed == 20
+            assert billed(here) == tokens_of(await lines_of(client, batch.output_file_id))
+            assert len(here.records()) == 20
+            assert there.records() == []
 
 
 async def test_a_cancelled_batch_is_billed_what_the_other_node_had_done_of_it(tmp_path, monkeypatch):

@@ -11,9 +11,11 @@ import pytest
 
 from tests.support.fake_engines import fake_engine, free_port
 from tests.support.gateway_processes import gateway_process, spooled
-from tests.support.gateways import authorised, chat_body, snapshot_for
+from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
+from workers.contracts.journal import read_journal
 from workers.contracts.salvage import salvage_all
+from workers.gateway.upstream import UpstreamConnection
 
 pytestmark = pytest.mark.integration
 
@@ -128,3 +130,25 @@ async def test_the_next_gateway_settles_what_the_last_one_could_not(tmp_path):
             [record] = spooled(tmp_path)
             [_of_the_living] = (tmp_path / "spool").glob("*.journal")
     assert (record.error_code, record.usage_source) == ("gateway_died", "estimated")
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True}])
+async def test_what_an_engine_is_asked_stands_in_the_journal_before(tmp_path, monkeypatch, fields):
+    """A write goes out at once: a gateway that is killed right after it must have noted for whom that was."""
+    noted = []
+    ask = UpstreamConnection.ask
+
+    def watched_ask(connection, message, reader):
+        if message.startswith(b"POST"):
+            [journal] = (tmp_path / "spool").glob("*.journal")
+            noted.append([item.settlement.attempts for item in read_journal(journal.read_bytes()).interrupted])
+        ask(connection, message, reader)
+
+    monkeypatch.setattr(UpstreamConnection, "ask", watched_ask)
+    async with (
+        fake_engine("--served-model-name", "demo-chat") as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        for _ in range(3):  # over a new connection, then over a kept one
+            assert (await gateway.chat(max_tokens=2, **fields)).status == 200
+    assert noted == [[1]] * 3

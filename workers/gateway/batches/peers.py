@@ -20,6 +20,7 @@ from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.directory import Directory, Grant
 from workers.gateway.errors import bad_request, path_unknown
 from workers.gateway.forwarding import Neighbours, unreachable
+from workers.gateway.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.sisters.questions import model_in
@@ -95,7 +96,8 @@ class PeerErrands:
         directory, pools = self._read_directory(), self._elsewhere(item)
         if directory is None or not pools:
             return self._own.begin(batch, item, grant)
-        return _PeersCall(pools, directory.snapshot.peer_secret, ItemErrand(batch, item), self._unix_time)
+        secret, silences = directory.snapshot.peer_secret, self._neighbours.silences
+        return _PeersCall(pools, secret, ItemErrand(batch, item), self._unix_time, silences)
 
     def _elsewhere(self, item: Item) -> list[EnginePool]:
         """The nodes that have engines for it, where this one has none of any version that it may get."""
@@ -114,9 +116,15 @@ class _PeersCall:
     """The first of the nodes that can be reached."""
 
     def __init__(
-        self, pools: Sequence[EnginePool], secret: str, errand: ItemErrand, unix_time: Callable[[], float]
+        self,
+        pools: Sequence[EnginePool],
+        secret: str,
+        errand: ItemErrand,
+        unix_time: Callable[[], float],
+        silences: Silences,
     ) -> None:
         self._pools = pools
+        self._silences = silences
         self._secret = secret
         self._errand = errand
         self._unix_time = unix_time
@@ -130,14 +138,27 @@ class _PeersCall:
             asking = Asking()
             self._asked = (pool, asking)
             try:
-                async with asyncio.timeout(ANSWER_WITHIN_S):
-                    status, content = await asking.run(pool, self._message(pool, ITEMS, body))
+                status, content = await self._ask(pool, asking, body)
                 return _decode_reply(content) if status == _OK else _not_taken(status, content)
             except (UpstreamError, TimeoutError, msgspec.DecodeError) as error:
                 logger.warning("another node did not answer an item of %s: %s", self._errand.batch.batch_id, error)
             if self._is_withdrawn:
                 return Reply(None, None)
         return refused(unreachable())
+
+    async def _ask(self, pool: EnginePool, asking: Asking, body: bytes) -> tuple[int, bytes]:
+        watching = asyncio.create_task(self._give_up_when_lost(pool, asking))
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                return await asking.run(pool, self._message(pool, ITEMS, body))
+        finally:
+            watching.cancel()
+
+    async def _give_up_when_lost(self, pool: EnginePool, asking: Asking) -> None:
+        """What a node that is cut off still does of the item nobody gets, and nobody is billed."""
+        await until_lost(pool, Heard())
+        self._silences.note(pool)
+        asking.give_up("it is silent")
 
     def withdraw(self) -> None:
         """The node that has it still says what was used, if it does so soon."""

@@ -7,6 +7,9 @@ from workers.scheduling.interface import EngineReport
 BLIND_FACTOR = 10.0
 """Without an engine's counters, silence is judged by the answers alone, and those may come whole after minutes."""
 
+QUIET_S = 2.0
+"""An engine whose counters stand still for so long is given nothing more: in a step it could not begin it, anyway."""
+
 
 class Watchdog:
     """Progress is a token that came out of the engine, an answer that ended, or a counter of the engine that grew.
@@ -38,6 +41,10 @@ class Watchdog:
                 self.progressed(max(self._progressed_at, report.taken_at))
             self._counters = counters
         self._counted_at = report.taken_at
+
+    def is_quiet(self) -> bool:
+        """By its own word; of one that has none nothing is said before it is overdue."""
+        return self._counted_at - self._progressed_at >= QUIET_S
 
     def silent_s(self, now: float) -> float:
         return now - self._progressed_at

@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -51,6 +52,17 @@ def test_of_two_timers_the_one_that_was_replaced_sets_no_other():
     names["timer_at"], names["timers"][:] = 5.0, [4.0]
     names["timer_fired"](4.0)
     assert names["timers"] == [4.0]
+
+
+def test_a_deadline_that_has_passed_does_not_put_off_the_timer_that_there_is():
+    example = HOWTO.read_text().split("```python\n")[1].split("```")[0]
+    names = {}
+    exec(example, names)  # noqa: S102 - it is our own page
+    names["scheduler"] = SimpleNamespace(next_deadline=lambda: 1.0)
+    names["timer_at"], names["timers"][:] = None, []
+    for now in (4.0, 4.0003, 4.0006):
+        names["carry_out"]([], now)
+    assert names["timers"] == [pytest.approx(4.001)]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)

@@ -112,3 +112,32 @@ def test_a_single_probe_shows_that_it_works_again():
     bench.first_token(probe)
     assert bench.sent[next_one] == "e1"
     assert not bench.state().is_stalled
+
+
+def test_an_engine_that_stands_still_is_given_nothing_more_long_before_it_is_suspected():
+    bench = Bench(stall_after_s=30.0)
+    bench.endpoint("e1")
+    bench.endpoint("e2")
+    held = [bench.arrive(), bench.arrive()]
+    for second in range(4):
+        bench.after(1.0)
+        bench.report("e1", steps_total=500.0)
+        bench.report("e2", steps_total=float(second))
+    assert {bench.sent[bench.arrive()] for _ in range(6)} == {"e2"}
+    assert {bench.sent[number] for number in held} == {"e1", "e2"}
+    assert bench.suspects == []
+
+
+def test_it_is_given_work_again_as_soon_as_it_moves():
+    bench = Bench(stall_after_s=30.0)
+    bench.endpoint("e1")
+    bench.arrive()
+    for _ in range(4):
+        bench.after(1.0)
+        bench.report(steps_total=500.0)
+    waiting = bench.arrive()
+    assert waiting not in bench.sent
+    bench.after(0.5)
+    bench.report(steps_total=501.0)
+    bench.after(0.5)
+    assert waiting in bench.sent
