@@ -159,6 +159,14 @@ def cannot_meet_deadline(retry_after_s: int | None) -> GatewayError:
     )
 
 
+def deadline_passed() -> GatewayError:
+    return GatewayError(
+        429,
+        "deadline",
+        "No engine could answer this by its deadline any more. Ask with a later one, or for a shorter answer.",
+    )
+
+
 def no_endpoint(retry_after_s: int | None) -> GatewayError:
     return GatewayError(
         503, "no_endpoint", "No engine is up for this model now; one may be starting.", retry_after_s=retry_after_s
@@ -182,6 +190,8 @@ def of_reject(reject: Reject) -> GatewayError:
     code, retry_after_s = reject.code, reject.retry_after_s
     if reject.reason in ("workflow_deadline", "workflow_budget"):
         return workflow_ended(reject.reason)
+    if reject.reason == "deadline_passed":
+        return deadline_passed()
     if code == "queue_full":
         return queue_full(retry_after_s)
     if code == "no_endpoint":

@@ -82,7 +82,8 @@ class Pool:
             return None
         self._queue.set_weight(ticket.request.tenant_id, ticket.request.tenant_weight)
         self._appraise(ticket, now)
-        if not self.waiting and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
+        is_first = not self.waiting and ticket.hopeless_at >= now
+        if is_first and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
             if endpoint is not None and not self._next.comes_too_late(ticket):
                 self._queue.served_at_once(ticket)

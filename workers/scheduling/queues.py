@@ -88,6 +88,8 @@ class Queues:
         request = ticket.request
         self.queued.add(request)
         self._note_hopeless(ticket)
+        if ticket.hopeless_at < now:
+            return (self._degrade(ticket, now) if request.alternatives else None) or self.cancel_lost(now)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives:
             self._degradable[ticket.number] = ticket

@@ -131,6 +131,19 @@ async def test_an_unsound_header_is_refused_in_the_words_of_the_path(tmp_path):
     assert [record.outcome for record in records] == ["rejected", "rejected"]
 
 
+async def test_a_deadline_that_no_engine_could_keep_is_refused_at_once_and_not_for_later(tmp_path):
+    async with (
+        fake_engine("--served-model-name", "demo-chat") as engine,
+        running_gateway(tmp_path, shaped(snapshot_for(("demo-chat", 100, [engine.port])))) as gateway,
+    ):
+        hurried = await gateway.call("POST", CHAT, chat_body(max_tokens=50), headers={"X-Request-Deadline-Ms": "1"})
+        patient = await gateway.call("POST", CHAT, chat_body(), headers={"X-Request-Deadline-Ms": "60000"})
+        ledger = (await call(engine.port, "GET", "/fake/requests")).json()["requests"]
+    assert (hurried.status, hurried.json()["error"]["code"]) == (429, "deadline")
+    assert "retry-after" not in dict(hurried.headers)
+    assert (patient.status, len(ledger)) == (200, 1)
+
+
 async def test_an_engine_of_unknown_speed_refuses_nothing_for_a_limit(tmp_path):
     profiles = [msgspec.structs.replace(profile, ttft_ms=1, tpot_ms=1) for profile in snapshot_for().slo_profiles]
     async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine:

@@ -53,3 +53,28 @@ def test_with_an_endpoint_come_in_time_it_is_served():
     bench.endpoint()
     bench.after(2.0, step=0.1)
     assert (bench.sent, bench.rejects) == ({number: "e1"}, {})
+
+
+def test_what_no_engine_could_answer_in_time_is_refused_at_once_by_an_idle_fleet():
+    bench = Bench()
+    bench.endpoint()
+    number = bench.arrive(prompt_tokens=1000, predicted_output_tokens=500.0, deadline_at=bench.now + 0.001)
+    assert (bench.rejects[number].code, bench.rejects[number].reason) == ("cannot_meet_deadline", "deadline_passed")
+    assert bench.rejects[number].retry_after_s is None
+    hopeful = bench.arrive(prompt_tokens=1000, predicted_output_tokens=500.0, deadline_at=bench.now + 100.0)
+    assert bench.sent[hopeful] == "e1"
+
+
+def test_a_deadline_that_passed_before_it_came_is_refused_by_engines_of_unknown_speed_too():
+    bench = Bench()
+    bench.endpoint(spec=DEFAULT_SPEC)
+    assert bench.arrive(deadline_at=bench.now - 0.001) in bench.rejects
+
+
+def test_a_cheaper_version_that_may_be_in_time_is_tried_before_it_is_refused():
+    bench = Bench()
+    bench.endpoint("large", version="v1")
+    bench.endpoint("small", version="v2", spec=DEFAULT_SPEC)
+    hopeless = {"prompt_tokens": 1000, "predicted_output_tokens": 500.0, "deadline_at": bench.now + 0.001}
+    number = bench.arrive(version="v1", alternatives=("v2",), **hopeless)
+    assert bench.sent[number] == "small"
