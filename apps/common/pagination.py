@@ -5,7 +5,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
-from apps.common.errors import InvalidInputError
+from apps.common.errors import InvalidInputError, NotFoundError
 
 _DIGITS = 9
 
@@ -26,7 +26,7 @@ class NewestFirst(CursorPagination):
         return super().get_page_size(request)
 
     def decode_cursor(self, request: Request) -> Any:
-        """One that no page has named is bad input like any other."""
+        """No schema says which cursors there are: one that no page has named is not found, and not ill-formed."""
         try:
             return super().decode_cursor(request)
         except NotFound as error:
@@ -46,8 +46,8 @@ class NewestFirst(CursorPagination):
         return parameters
 
 
-def _bad_cursor() -> InvalidInputError:
-    return InvalidInputError("cursor is none that a page has named", fields={"cursor": "is none that a page has named"})
+def _bad_cursor() -> NotFoundError:
+    return NotFoundError("cursor is none that a page has named", fields={"cursor": "is none that a page has named"})
 
 
 class NewestRecordsFirst(NewestFirst):
