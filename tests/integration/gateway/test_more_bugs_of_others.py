@@ -139,7 +139,8 @@ async def connection(tmp_path):
 
 
 async def ask_on(reader, writer):
-    writer.write(request_bytes("POST", CHAT, chat_body(**EIGHT), authorised()))
+    kept = authorised() | {"Connection": "keep-alive"}
+    writer.write(request_bytes("POST", CHAT, chat_body(**EIGHT), kept))
     head = await reader.readuntil(b"\r\n\r\n")
     answer = parse_response(head)
     await reader.readexactly(int(answer.header("content-length")))

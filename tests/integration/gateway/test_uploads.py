@@ -156,7 +156,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path
         assert files_of(tmp_path)
         writer.transport.abort()
         await wait_for_no_files(tmp_path)
-        assert gateway.service._batches._api._room._bytes == {}
+        assert gateway.service._batches._api.room._bytes == {}
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_a_wrong_upload_says_why_and_the_connection_lives(tmp_path, body, 
 async def test_what_a_tenant_may_keep_counts_what_is_arriving(tmp_path):
     close = "Connection: close"
     async with served(tmp_path) as gateway:
-        gateway.service._batches._api._room._max_bytes = 4 * MIB
+        gateway.service._batches._api.room._max_bytes = 4 * MIB
         bodies = [HEAD + b"z" * 3 * MIB + TAIL] * 2
         heads = [upload_head(f"Content-Length: {len(body)}", close) for body in bodies]
         sending = [send_piece_by_piece(gateway.port, head, [body]) for head, body in zip(heads, bodies, strict=True)]
