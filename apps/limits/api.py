@@ -52,6 +52,10 @@ class DefaultLimitsView(OperatorView):
 
 
 class _OneLimit(ActorView):
+    def subject(self) -> Response:
+        limit = selectors.get_limit(actor=self.actor, limit_id=self.kwargs["limit_id"])
+        return Response(serializers.LimitSerializer(limit).data)
+
     def limit(self, limit_id: UUID) -> Limit:
         """To be changed."""
         limit = selectors.get_limit(actor=self.actor, limit_id=limit_id)
@@ -64,8 +68,7 @@ class LimitView(_OneLimit):
 
     @extend_schema(responses=serializers.LimitSerializer)
     def get(self, request: Request, limit_id: UUID) -> Response:  # noqa: ARG002
-        limit = selectors.get_limit(actor=self.actor, limit_id=limit_id)
-        return Response(serializers.LimitSerializer(limit).data)
+        return self.subject()
 
     @extend_schema(request=serializers.LimitFieldsSerializer, responses=serializers.LimitSerializer)
     def put(self, request: Request, limit_id: UUID) -> Response:

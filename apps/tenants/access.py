@@ -73,7 +73,9 @@ class ActorView(ConventionalView):
             raise NotAllowedError("your role does not allow this")
 
     def may_look(self) -> bool:
-        return may_somewhere(self.actor, self._permission_for("GET"))
+        """Where nothing is shown by GET, whoever may do the thing may see what it is done to."""
+        method = "GET" if hasattr(self, "get") else self.request.method or ""
+        return may_somewhere(self.actor, self._permission_for(method))
 
     def list_changes_noted(self) -> list[dict[str, Any]]:
         return [

@@ -44,13 +44,18 @@ class APIKeysView(ActorView):
         return Response(serializers.APIKeySerializer(key).data | {"key": text}, status=201)
 
 
-class APIKeyView(ActorView):
+class _OneKey(ActorView):
+    def subject(self) -> Response:
+        key = selectors.get_key(actor=self.actor, key_id=self.kwargs["key_id"])
+        return Response(serializers.APIKeySerializer(key).data)
+
+
+class APIKeyView(_OneKey):
     rules = {"GET": Permission.SEE_KEYS, "DELETE": Permission.CREATE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer)
     def get(self, request: Request, key_id: UUID) -> Response:  # noqa: ARG002
-        key = selectors.get_key(actor=self.actor, key_id=key_id)
-        return Response(serializers.APIKeySerializer(key).data)
+        return self.subject()
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, key_id: UUID) -> Response:  # noqa: ARG002
@@ -60,7 +65,7 @@ class APIKeyView(ActorView):
         return Response(status=204)
 
 
-class RotationView(ActorView):
+class RotationView(_OneKey):
     rules = {"POST": Permission.CREATE_KEYS}
 
     @extend_schema(request=serializers.RotationSerializer, responses={201: serializers.ShownOnceAPIKeySerializer})

@@ -174,3 +174,14 @@ def test_who_may_set_the_time_zone_of_periods(people, as_user, address):
     assert statuses(people, as_user, "put", path, wanted) == [403, 403, 403, 200, 403]
     assert as_user(people.operator).put(path, wanted | {"time_zone": "Mars/Olympus"}).status_code == 400
     assert as_user(people.teammate).get(path).json()["time_zone"] == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(("what", "body"), [("reset", {}), ("raise", {"amount": "500", "until": LATER})])
+def test_what_is_done_to_a_limit_may_be_tried_first_and_may_name_the_limit_that_was_seen(
+    as_operator, limit, what, body
+):
+    path = f"/api/v1/limits/{limit['id']}/"
+    assert as_operator.post(f"{path}{what}/?dry_run=1", body).json()["dry_run"]
+    seen = {"If-Match": as_operator.get(path)["ETag"]}
+    assert as_operator.post(f"{path}{what}/", body, headers=seen).status_code == 200
+    assert as_operator.post(f"{path}{what}/", body, headers=seen).status_code == 412
