@@ -92,7 +92,7 @@ class Appraiser:
         if request.deadline_at is not None:
             limit_s = min(limit_s, self._until_deadline_s(ticket, endpoint, request.deadline_at))
             if not is_speed_known:
-                ticket.hopeless_at = request.deadline_at
+                ticket.hopeless_at, ticket.first_token_s = request.deadline_at, 0.0
         ticket.has_limit = limit_s < inf and is_speed_known
         if limit_s == inf:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)
@@ -107,6 +107,7 @@ class Appraiser:
         request = ticket.request
         step_s = endpoint.decode_step_s()
         rest_s = ticket.output_tokens * max(self._pace_s, step_s) + self._workflows.expected_rest_s(request)
+        ticket.first_token_s = max(ticket.prefill_s, step_s)
         ticket.hopeless_at = deadline_at - ticket.prefill_s - self._short_answer(request, ticket) * step_s
         return deadline_at - rest_s - request.arrived_at
 

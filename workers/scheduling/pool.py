@@ -82,7 +82,7 @@ class Pool:
             return None
         self._queue.set_weight(ticket.request.tenant_id, ticket.request.tenant_weight)
         self._appraise(ticket, now)
-        is_first = not self.waiting and ticket.hopeless_at >= now
+        is_first = not self.waiting and not self.is_too_late(ticket, now)
         if is_first and self._needs_no_plan(ticket, now) and self.fleet.open_due(now):
             endpoint = self.fleet.choose(ticket, now)
             if endpoint is not None and not self._next.comes_too_late(ticket):
@@ -125,6 +125,11 @@ class Pool:
         if is_usable:
             self.usable_at = now
         return is_usable
+
+    def is_too_late(self, ticket: Ticket, now: float) -> bool:
+        """Whether not even its first token could come before its deadline; the length of its answer is only a guess."""
+        deadline_at = ticket.request.deadline_at
+        return deadline_at is not None and deadline_at - ticket.first_token_s < now
 
     def cannot_make(self, ticket: Ticket, now: float) -> bool:
         """Whether a waiting ticket has no prospect here of being in time."""

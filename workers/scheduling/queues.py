@@ -88,7 +88,7 @@ class Queues:
         request = ticket.request
         self.queued.add(request)
         self._note_hopeless(ticket)
-        if ticket.hopeless_at < now:
+        if pool.is_too_late(ticket, now):
             return (self._degrade(ticket, now) if request.alternatives else None) or self.cancel_lost(now)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives:

@@ -36,7 +36,8 @@ class Ticket:
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
     `has_limit` they only order.
-    `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer.
+    `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
+    `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
     """
 
     state: State = _NEW
@@ -54,6 +55,7 @@ class Ticket:
     finish_by: float = _NEVER
     give_up_at: float = _NEVER
     hopeless_at: float = _NEVER
+    first_token_s: float = 0.0
     has_limit: bool = False
     slot: int = 0
     hit_tokens: int = 0

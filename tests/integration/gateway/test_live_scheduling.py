@@ -133,8 +133,8 @@ async def test_an_unsound_header_is_refused_in_the_words_of_the_path(tmp_path):
 
 async def test_a_deadline_that_no_engine_could_keep_is_refused_at_once_and_not_for_later(tmp_path):
     async with (
-        fake_engine("--served-model-name", "demo-chat") as engine,
-        running_gateway(tmp_path, shaped(snapshot_for(("demo-chat", 100, [engine.port])))) as gateway,
+        fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine,
+        running_gateway(tmp_path, with_shape(snapshot_for(("demo-chat", 100, [engine.port])), 1.0)) as gateway,
     ):
         hurried = await gateway.call("POST", CHAT, chat_body(max_tokens=50), headers={"X-Request-Deadline-Ms": "1"})
         patient = await gateway.call("POST", CHAT, chat_body(), headers={"X-Request-Deadline-Ms": "60000"})
