@@ -51,6 +51,9 @@ class FakeServer:
             self._server.close()
         for connection in list(self._connections):
             connection.close()
+        await asyncio.sleep(0)
+        for connection in list(self._connections):  # whoever does not read would keep it for ever
+            connection.reset()
         self.engine.close()
 
     async def _open_after(self, seconds: float) -> None:
