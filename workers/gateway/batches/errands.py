@@ -54,6 +54,26 @@ class Asker(Protocol):
     def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling: ...
 
 
+class Deputy:
+    """Asks as `own` does, but for what it knows of another to ask."""
+
+    def __init__(self, own: Asker) -> None:
+        self._own = own
+
+    @property
+    def is_ready(self) -> bool:
+        return self._own.is_ready
+
+    def may_use(self, grant: Grant, model: str) -> bool:
+        return self._own.may_use(grant, model)
+
+    def grant_of(self, batch: Batch) -> Grant | None:
+        return self._own.grant_of(batch)
+
+    def is_elsewhere(self, item: Item) -> bool:
+        return self._own.is_elsewhere(item)
+
+
 class ItemErrand(Struct, array_like=True):
     """An item that another process is asked for."""
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import msgspec
 
-from workers.gateway.batches.errands import Asker, Calling, ItemErrand, Reply, ids_of, refused
+from workers.gateway.batches.errands import Asker, Calling, Deputy, ItemErrand, Reply, ids_of, refused
 from workers.gateway.batches.gathering import Asking
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
@@ -62,7 +62,7 @@ def _digest(secret: str, path: bytes, body: bytes, said_at: bytes) -> bytes:
     return hmac.new(secret.encode(), said, sha256).hexdigest().encode()
 
 
-class PeerErrands:
+class PeerErrands(Deputy):
     """As an `Asker`; `own` asks for what runs here. `runs_here`: an engine of the version is this node's."""
 
     def __init__(
@@ -73,21 +73,11 @@ class PeerErrands:
         runs_here: Callable[[str], bool],
         unix_time: Callable[[], float],
     ) -> None:
-        self._own = own
+        super().__init__(own)
         self._read_directory = read_directory
         self._neighbours = neighbours
         self._runs_here = runs_here
         self._unix_time = unix_time
-
-    @property
-    def is_ready(self) -> bool:
-        return self._own.is_ready
-
-    def may_use(self, grant: Grant, model: str) -> bool:
-        return self._own.may_use(grant, model)
-
-    def grant_of(self, batch: Batch) -> Grant | None:
-        return self._own.grant_of(batch)
 
     def is_elsewhere(self, item: Item) -> bool:
         return bool(self._elsewhere(item))

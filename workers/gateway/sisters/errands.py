@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from workers.gateway.batches.errands import Calling, Errands, ItemErrand, Reply, refused
+from workers.gateway.batches.errands import Calling, Deputy, Errands, ItemErrand, Reply, refused
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.connections import Connections
 from workers.gateway.directory import Grant
@@ -29,7 +29,7 @@ _decode_errand = msgspec.msgpack.Decoder(ItemErrand).decode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
-class SharedErrands:
+class SharedErrands(Deputy):
     """`sister_of` is None of what is to be asked for here. `send` may find that the owner is not there."""
 
     def __init__(
@@ -38,22 +38,9 @@ class SharedErrands:
         sister_of: Callable[[str], int | None],
         send: Callable[[int, bytes, socket.socket], bool],
     ) -> None:
-        self._own = own
+        super().__init__(own)
         self._sister_of = sister_of
         self._send = send
-
-    @property
-    def is_ready(self) -> bool:
-        return self._own.is_ready
-
-    def may_use(self, grant: Grant, model: str) -> bool:
-        return self._own.may_use(grant, model)
-
-    def grant_of(self, batch: Batch) -> Grant | None:
-        return self._own.grant_of(batch)
-
-    def is_elsewhere(self, item: Item) -> bool:
-        return self._own.is_elsewhere(item)
 
     def begin(self, batch: Batch, item: Item, grant: Grant) -> Calling:
         owner = self._sister_of(model_in(item.body))
