@@ -8,14 +8,18 @@ MAX_EXACT_BLOCKS = 1_000_000
 
 
 class ExactCache:
-    """The blocks that one engine says it has, each with the one before it; `holes` are gone, and others follow them."""
+    """The blocks that one engine says it has, each with the one before it; `holes` are gone, and others follow them.
 
-    __slots__ = ("children", "holes", "parents")
+    `guessed` are among them by our own dispatches alone, the least recently used first.
+    """
+
+    __slots__ = ("children", "guessed", "holes", "parents")
 
     def __init__(self) -> None:
         self.parents: dict[int, int | None] = {}
         self.children: dict[int, int] = {}
         self.holes: dict[int, None] = {}
+        self.guessed: dict[int, None] = {}
 
     def store(self, block: int, parent: int | None) -> bool:
         """Whether it is new."""
@@ -31,6 +35,7 @@ class ExactCache:
 
     def remove(self, block: int) -> bool:
         """Whether it was there."""
+        self.guessed.pop(block, None)
         if block not in self.parents:
             return False
         parent = self.parents.pop(block)
@@ -42,6 +47,33 @@ class ExactCache:
         if block in self.children:
             self.holes[block] = None
         return True
+
+    def guess(self, block: int, parent: int | None) -> bool:
+        """It should be there, and was used now. Whether it is new."""
+        is_new = self.store(block, parent)
+        if is_new or self.guessed.pop(block, True) is None:
+            self.guessed[block] = None
+        return is_new
+
+    def chains(self) -> list[tuple[int, ...]]:
+        """From the first block of a prompt to one that nothing follows; but for what follows a hole."""
+        kept: dict[int, int | None] = {}
+        followed: dict[int, None] = {}
+        for block, parent in self.parents.items():
+            if parent is None:
+                kept[block] = None
+            elif parent in kept:
+                kept[block] = parent
+                followed[parent] = None
+        return [_chain_to(block, kept) for block in kept if block not in followed]
+
+
+def _chain_to(block: int | None, parents: dict[int, int | None]) -> tuple[int, ...]:
+    chain: list[int] = []
+    while block is not None:
+        chain.append(block)
+        block = parents[block]
+    return tuple(reversed(chain))
 
 
 class PrefixIndex:
@@ -107,19 +139,15 @@ class PrefixIndex:
 
         One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
         """
-        guesses = self._guesses_of(endpoint)
         exact = self._exact.get(endpoint)
         if exact is not None:
             if told_blocks is not None:
                 self._guess_beside(exact, blocks, endpoint, told_blocks)
                 self._drop_guesses(exact, endpoint, max_blocks)
             return
-        masks, bit = self._masks, 1 << endpoint
-        for block in guesses.unknown(blocks):
-            masks[block] = masks.get(block, 0) | bit
-        guesses.use(blocks)
-        for block in guesses.evict(max_blocks):
-            self._forget(block, endpoint)
+        guesses = self._guesses_of(endpoint)
+        self._remember(guesses.use(blocks), endpoint)
+        self._forget(guesses.evict(max_blocks), endpoint)
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
@@ -137,44 +165,33 @@ class PrefixIndex:
         exact = self._exact.pop(endpoint, None)
         guesses = self._guesses.pop(endpoint, None)
         known = [] if guesses is None else guesses.blocks()
-        for block in known if exact is None else list(exact.parents):
-            self._forget(block, endpoint)
+        self._forget(known if exact is None else list(exact.parents), endpoint)
         self._holed &= ~(1 << endpoint)
 
     def _apply(self, exact: ExactCache, change: KVChange, endpoint: int) -> None:
         parent = change.parent
-        guesses = self._guesses_of(endpoint)
         for block in change.stored:
             if exact.store(block, parent):
-                self._masks[block] = self._masks.get(block, 0) | 1 << endpoint
+                self._remember((block,), endpoint)
             else:
-                guesses.drop(block)
+                exact.guessed.pop(block, None)
             parent = block
         removed = list(change.removed)
         excess = len(exact.parents) - MAX_EXACT_BLOCKS
         if excess > 0:
             removed += list(exact.parents)[:excess]
-        for block in removed:
-            guesses.drop(block)
-            if exact.remove(block):
-                self._forget(block, endpoint)
+        self._forget([block for block in removed if exact.remove(block)], endpoint)
 
     def _guess_beside(self, exact: ExactCache, blocks: tuple[int, ...], endpoint: int, told_blocks: int) -> None:
-        guesses, masks, bit = self._guesses_of(endpoint), self._masks, 1 << endpoint
-        used: list[int] = []
         for index in range(len(blocks) - 1, told_blocks - 1, -1):
-            block = blocks[index]
-            if block in guesses:
-                used.append(block)
-            elif exact.store(block, blocks[index - 1] if index else None):
-                masks[block] = masks.get(block, 0) | bit
-                used.append(block)
-        guesses.use(tuple(reversed(used)))
+            if exact.guess(blocks[index], blocks[index - 1] if index else None):
+                self._remember((blocks[index],), endpoint)
 
     def _drop_guesses(self, exact: ExactCache, endpoint: int, max_blocks: int) -> None:
-        for block in self._guesses_of(endpoint).evict(max_blocks):
+        excess = list(exact.guessed)[: max(0, len(exact.guessed) - max_blocks)]
+        for block in excess:
             exact.remove(block)
-            self._forget(block, endpoint)
+        self._forget(excess, endpoint)
         self._note_holes(endpoint)
 
     def _take_as_guesses(self, endpoint: int) -> None:
@@ -182,14 +199,11 @@ class PrefixIndex:
         exact = self._exact.pop(endpoint, None)
         if exact is None:
             return
-        kept: dict[int, None] = {}
-        for block, parent in exact.parents.items():
-            if parent is None or parent in kept:
-                kept[block] = None
-            else:
-                self._forget(block, endpoint)
         guesses = self._guesses[endpoint] = Guesses()
-        guesses.use(tuple(kept))
+        for chain in exact.chains():
+            guesses.use(chain)
+        kept = dict.fromkeys(guesses.blocks())
+        self._forget([block for block in exact.parents if block not in kept], endpoint)
 
     def _guesses_of(self, endpoint: int) -> Guesses:
         guesses = self._guesses.get(endpoint)
@@ -214,9 +228,16 @@ class PrefixIndex:
         holes = self._exact[endpoint].holes
         return next((index for index, block in enumerate(blocks) if block in holes), len(blocks))
 
-    def _forget(self, block: int, endpoint: int) -> None:
-        mask = self._masks[block] & ~(1 << endpoint)
-        if mask:
-            self._masks[block] = mask
-        else:
-            del self._masks[block]
+    def _remember(self, blocks: tuple[int, ...], endpoint: int) -> None:
+        masks, bit = self._masks, 1 << endpoint
+        for block in blocks:
+            masks[block] = masks.get(block, 0) | bit
+
+    def _forget(self, blocks: list[int], endpoint: int) -> None:
+        masks, bit = self._masks, 1 << endpoint
+        for block in blocks:
+            mask = masks[block]
+            if mask == bit:
+                del masks[block]
+            else:
+                masks[block] = mask & ~bit
