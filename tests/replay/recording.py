@@ -26,9 +26,10 @@ SCENES: dict[str, Any] = {
     "workflows": ("W5", 3.0, 15.0),
     "faults": None,
 }
-FIELDS = [name for name in dir(Request) if not name.startswith("_")]  # compiled or not
-TYPES = {"report": EngineReport, "spec": EndpointSpec, "changes": list[KVChange]}
+PLAIN = {"request": Request, "report": EngineReport}
+TYPES = {"spec": EndpointSpec, "changes": list[KVChange]}
 POSITIONS = {
+    "request_arrived": ("request",),
     "endpoint_reported": (None, "report"), "report_noted": (None, "report"), "prefixes_changed": (None, "changes"),
 }  # fmt: skip
 
@@ -53,15 +54,17 @@ class Recorder:
         return call
 
 
-def fields_of(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in FIELDS}
+def fields_of(item: Request | EngineReport) -> dict[str, Any]:
+    """Compiled or not: what is public and no method."""
+    names = [name for name in dir(item) if not name.startswith("_")]
+    return {name: value for name in names if not callable(value := getattr(item, name))}
 
 
-def request_of(fields: dict[str, Any]) -> Request:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
-    }
-    return Request(**values)
+def argument_of(kind: str | None, value: Any) -> Any:
+    if kind in PLAIN:
+        fields = {name: tuple(field) if isinstance(field, list) else field for name, field in value.items()}
+        return PLAIN[kind](**fields)
+    return msgspec.convert(value, TYPES[kind]) if kind in TYPES else value
 
 
 def as_text(commands: list[Command] | None) -> list[str]:
@@ -90,12 +93,10 @@ def replay(lines: list[bytes]) -> list[tuple[list[str], list[str]]]:
     pairs = []
     for line in lines:
         name, args, named, recorded = msgspec.json.decode(line)
-        if name == "request_arrived":
-            args[0] = request_of(args[0])
         positions = POSITIONS.get(name, ())
         kinds = [*positions, *[None] * (len(args) - len(positions))]
-        args = [msgspec.convert(arg, TYPES[kind]) if kind else arg for arg, kind in zip(args, kinds, strict=True)]
-        named = {key: msgspec.convert(value, TYPES[key]) if key in TYPES else value for key, value in named.items()}
+        args = [argument_of(kind, arg) for arg, kind in zip(args, kinds, strict=True)]
+        named = {key: argument_of(key, value) for key, value in named.items()}
         pairs.append((as_text(getattr(scheduler, name)(*args, **named)), recorded))
     return pairs
 

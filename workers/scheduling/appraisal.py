@@ -20,7 +20,8 @@ class Appraiser:
     """Costs are those at the endpoint with the longest cached prefix, all endpoints taken to be alike."""
 
     def __init__(self, tuning: Tuning, lengths: LengthModel, workflows: Workflows) -> None:
-        self._tuning = tuning
+        self._kv_length_share, self._kv_hit_share = tuning.kv_length_share, tuning.kv_hit_share
+        self._late_factor = tuning.late_factor
         self._lengths = lengths
         self._workflows = workflows
         self._pace_s = 0.02
@@ -41,12 +42,12 @@ class Appraiser:
 
     def kv_tokens(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> float:
         """On average over its stay: what others hold is free, what is only cached costs part, the answer grows."""
-        request, tuning = ticket.request, self._tuning
-        tokens = request.prompt_tokens + tuning.kv_length_share * ticket.output_tokens
+        request = ticket.request
+        tokens = request.prompt_tokens + self._kv_length_share * ticket.output_tokens
         if not hit_tokens:
             return tokens
         held_tokens = min(hit_tokens, endpoint.pins.held_tokens(request))
-        return tokens - held_tokens - tuning.kv_hit_share * (hit_tokens - held_tokens)
+        return tokens - held_tokens - self._kv_hit_share * (hit_tokens - held_tokens)
 
     def stay_s(self, ticket: Ticket) -> float:
         """How long it holds a sequence of an engine: what is known of steps and lengths, by what stays have been."""
@@ -100,7 +101,7 @@ class Appraiser:
                 limit_s += min(limit_s, self._workflows.attained_s(request))
         ticket.first_token_by = request.arrived_at + limit_s
         ticket.start_by = ticket.first_token_by - ticket.prefill_s
-        ticket.give_up_at = request.arrived_at + limit_s * self._tuning.late_factor if ticket.has_limit else inf
+        ticket.give_up_at = request.arrived_at + limit_s * self._late_factor if ticket.has_limit else inf
 
     def _until_deadline_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:
         """When the first token is due, from the arrival; sets when there is no hope left."""

@@ -20,6 +20,7 @@ class EndpointModel:
     """`prefill_until` is when everything sent so far has its first token, by the model; first tokens correct it.
 
     Own counts are the truth for what we sent. An engine's report only adds what we cannot know: the KV cache in use.
+    `room_at_tokens` is the use of the KV cache at which one of those that wait would fit, -inf where none is known of.
     `full_s` is a full step beside what decodes now; `ready_at` is when an engine that loads or sleeps can take work.
     """
 
@@ -53,6 +54,7 @@ class EndpointModel:
         "prefill_until",
         "prefilling",
         "ready_at",
+        "room_at_tokens",
         "running",
         "said",
         "spec",
@@ -84,6 +86,7 @@ class EndpointModel:
         self.paused_until = 0.0
         self.is_draining = False
         self.opens_at = 0.0
+        self.room_at_tokens = -inf
         self.version = 0
         self.paces = Paces()
         self.said = KVReports()

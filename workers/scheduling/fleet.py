@@ -8,20 +8,20 @@ from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.holding import HeldSlots
 from workers.scheduling.interface import Request
+from workers.scheduling.kv_limits import KVLimits
 from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.pacing import pause_for_pace
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.standstill import Standstill
-from workers.scheduling.ticket import Ticket
+from workers.scheduling.ticket import Matches, Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 MAX_SCANNED = 4
 MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
-CALM_LOAD, CROWDED_LOAD = 0.7, 1.0
 HOT_MARGIN = 4
 NO_HITS: dict[int, int] = {}
 ROUNDING_S = 1e-9
@@ -31,9 +31,9 @@ TIE_S = 1e-3
 
 class Fleet:
     def __init__(self, tuning: Tuning, appraiser: Appraiser, prices: BidPrices) -> None:
-        self._tuning = tuning
+        self._affinity, self._hot_factor, self._pace_margin = tuning.affinity, tuning.hot_factor, tuning.pace_margin
         self._appraiser = appraiser
-        self.prices = prices
+        self._kv_limits = KVLimits(tuning, prices)
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
         self._openings = Openings(tuning.gate_share)
@@ -118,12 +118,12 @@ class Fleet:
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Least predicted first token plus detour; None when none fits, or the best is worth waiting for.
 
-        `ticket.hits` are what `hits` says of it; `first_token_at` is then when the one chosen would answer.
+        `match` has set what is cached of it; `first_token_at` is then when the one chosen would answer.
         """
         considered: list[Verdict] = []
         self.considered = considered
         best, best_score, best_prefill_s = None, inf, 0.0
-        limits = self._kv_limits(ticket, now)
+        limits = (self._kv_limits.ceiling(ticket, now), self._kv_limits.headroom())
         hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
         for endpoint in self._candidates(ticket):
             hit_tokens = hits.get(endpoint.number, 0) if hits else 0
@@ -150,8 +150,9 @@ class Fleet:
         What it waits for comes nearer as time passes, so that an open endpoint never overtakes it.
         """
         found = self.standstill
-        if ticket.start_by - now > self._tuning.patient_s:
-            found.ends_at(ticket.start_by - self._tuning.patient_s - ROUNDING_S)
+        patient_until = self._kv_limits.patient_until(ticket)
+        if patient_until > now:
+            found.ends_at(patient_until - ROUNDING_S)
         alike = 0
         for verdict in self.considered:
             score = verdict[1]
@@ -169,7 +170,7 @@ class Fleet:
         self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
-        pause_for_pace(endpoint, request.prompt_tokens - hit_tokens, self._tuning.pace_margin)
+        pause_for_pace(endpoint, request.prompt_tokens - hit_tokens, self._pace_margin)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
@@ -181,13 +182,24 @@ class Fleet:
         if self.endpoints.get(endpoint.number) is endpoint:
             self._running -= 1
 
-    def hits(self, request: Request) -> dict[int, int]:
-        return self._hits(request) if request.prefix_blocks else NO_HITS
+    def match(self, ticket: Ticket) -> None:
+        """Looks up what is cached of a newcomer's prompt."""
+        ticket.matched_at = -1
+        self.match_again(ticket)
 
-    def _hits(self, request: Request) -> dict[int, int]:
+    def match_again(self, ticket: Ticket) -> None:
+        blocks = ticket.request.prefix_blocks
+        if not blocks:
+            ticket.hits = NO_HITS
+            return
+        if ticket.matched_at != self.index.changes:
+            ticket.matches, ticket.matched_at = self.index.match(blocks), self.index.changes
+        ticket.hits = self._hits(ticket.request, ticket.matches)
+
+    def _hits(self, request: Request, matches: Matches) -> dict[int, int]:
         """Cached tokens by endpoint, of those with the longest matches."""
         hits: dict[int, int] = {}
-        for blocks, mask_of_level in self.index.match(request.prefix_blocks):
+        for blocks, mask_of_level in matches:
             tokens = min(max(0, request.prompt_tokens - 1), blocks * request.block_tokens)
             for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
                 hits[number] = tokens
@@ -248,7 +260,7 @@ class Fleet:
         starts_at = max(starts_at, endpoint.paused_until)
         score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
         detour_s = prefill_s - ticket.prefill_s
-        return score + self._tuning.affinity * detour_s if detour_s > 0 else score
+        return score + self._affinity * detour_s if detour_s > 0 else score
 
     def _why_shut(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> str:
         """Looked at again after a while: of what it depends on not all is an event."""
@@ -272,7 +284,7 @@ class Fleet:
         for unusable in self._openings.unusable.values():
             running -= len(unusable.running)
         mean = running / max(1, len(self.endpoints) - len(self._openings.unusable))
-        many, after = self._tuning.hot_factor * mean, len(endpoint.running) + 1
+        many, after = self._hot_factor * mean, len(endpoint.running) + 1
         if after <= max(ceil(mean), many):
             return False
         request = ticket.request
@@ -280,19 +292,3 @@ class Fleet:
             return True
         shared = request.prefix_blocks[: hit_tokens // request.block_tokens] or request.prefix_blocks
         return endpoint.pins.holders_of(shared) + 1 > max(ceil(mean), many)
-
-    def _kv_limits(self, ticket: Ticket, now: float) -> tuple[float, float]:
-        """Ceiling of use after a request, and how many times its need must be free.
-
-        Work that can wait leaves room for what cannot; under load, large work for small, and what is hardly worth the
-        bid price for what is worth more.
-        """
-        tuning, load, bid_price = self._tuning, self.prices.load, self.prices.price
-        crowding = 0.0
-        if load > CALM_LOAD:
-            crowding = min(1.0, (load - CALM_LOAD) / (CROWDED_LOAD - CALM_LOAD))
-        is_patient = ticket.start_by - now > tuning.patient_s
-        ceiling = tuning.kv_ceiling_patient if is_patient else tuning.kv_ceiling
-        if bid_price:
-            ceiling -= tuning.kv_reserve * min(1.0, bid_price / ticket.density)
-        return ceiling, 1 + (tuning.kv_headroom - 1) * crowding

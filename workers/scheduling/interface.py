@@ -4,6 +4,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from workers.scheduling.engine_report import EngineReport
 from workers.scheduling.request import Request
 
 __all__ = [
@@ -51,22 +52,6 @@ class SchedulerConfig(Struct, frozen=True, kw_only=True):
     retry_tokens_of_tenant: float = 500_000.0
     retry_tokens_of_version: float = 2_000_000.0
     max_queued_tokens: float = 1e9
-
-
-class EngineReport(Struct, frozen=True, kw_only=True):
-    """What an engine said of itself at `taken_at`, None where it does not tell. `kv_usage` is a share of its capacity.
-
-    `steps_total` and `tokens_total` are counters that grow with every step while the engine works, such as vLLM's
-    iteration_tokens_total_count and the sum of its token counters; None where it has none. They tell an engine that
-    is busy from one that hangs.
-    """
-
-    taken_at: float
-    running: int | None
-    waiting: int | None
-    kv_usage: float | None
-    steps_total: float | None = None
-    tokens_total: float | None = None
 
 
 class KVChange(Struct, frozen=True, kw_only=True):

@@ -110,7 +110,7 @@ class NextTicket:
 
     def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """The prefixes may have changed while it waited."""
-        ticket.hits = self._fleet.hits(ticket.request)
+        self._fleet.match_again(ticket)
         return self._fleet.choose(ticket, now)
 
     def _changes(self) -> int:

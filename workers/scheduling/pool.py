@@ -207,7 +207,7 @@ class Pool:
         )
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
-        ticket.hits = self.fleet.hits(ticket.request)
+        self.fleet.match(ticket)
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)

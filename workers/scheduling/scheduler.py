@@ -2,8 +2,6 @@
 
 from math import inf
 
-from msgspec import structs
-
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointModel, EndpointSpec
 from workers.scheduling.endpoint_spec import Warmth
 from workers.scheduling.failures.recovery import Recovery
@@ -172,11 +170,11 @@ class Scheduler(SchedulerState):
         return self._after(endpoint, now)
 
     def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]:
-        """What the engine said of itself; it never changes our own counts. What it will say is taken as said now."""
+        """What the engine said of itself; it never changes our own counts."""
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
             return []
-        endpoint.reported(report if report.taken_at <= now else structs.replace(report, taken_at=now))
+        endpoint.reported(report.not_after(now))
         commands = self._watch.look_at(endpoint, now)
         pool = self._queues.pool_of(endpoint.version_id, now)
         pool.fleet.reported(endpoint, now)

@@ -14,20 +14,22 @@ class Standstill:
     reports more room in its KV cache than one of the tickets looked at lacked.
     """
 
-    __slots__ = ("_look_ahead", "_room_at", "_stamp", "_until")
+    __slots__ = ("_lacking", "_look_ahead", "_stamp", "_until")
 
     def __init__(self) -> None:
         self._stamp = -1
         self._until = -inf
         self._look_ahead = 0.0
-        self._room_at: dict[EndpointModel, float] = {}
+        self._lacking: list[EndpointModel] = []
 
     def look(self, look_ahead: float, until: float) -> None:
         """Tickets are looked at anew, so many of them."""
         self._stamp = -1
         self._until = until
         self._look_ahead = look_ahead
-        self._room_at.clear()
+        for endpoint in self._lacking:
+            endpoint.room_at_tokens = -inf
+        self._lacking.clear()
 
     def looked_at_all(self) -> None:
         """There were no more of them."""
@@ -35,7 +37,9 @@ class Standstill:
 
     def lacks_room(self, endpoint: EndpointModel, room_at_tokens: float) -> None:
         """A ticket would fit there once no more than that is in use."""
-        self._room_at[endpoint] = max(room_at_tokens, self._room_at.get(endpoint, -inf))
+        if endpoint.room_at_tokens == -inf:
+            self._lacking.append(endpoint)
+        endpoint.room_at_tokens = max(room_at_tokens, endpoint.room_at_tokens)
 
     def ends_at(self, at: float) -> None:
         """A verdict may be another from then on."""
@@ -48,7 +52,4 @@ class Standstill:
     def holds(self, stamp: int, look_ahead: float, now: float) -> bool:
         if stamp != self._stamp or now >= self._until or look_ahead > self._look_ahead:
             return False
-        for endpoint, room_at_tokens in self._room_at.items():
-            if endpoint.kv_used(now) <= room_at_tokens + ROUNDING_TOKENS:
-                return False
-        return True
+        return all(endpoint.kv_used(now) > endpoint.room_at_tokens + ROUNDING_TOKENS for endpoint in self._lacking)

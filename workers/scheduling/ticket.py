@@ -20,9 +20,12 @@ class State(Enum):
     GONE = "gone"
 
 
+Matches = list[tuple[int, int]]
+"""Counts of leading blocks that are cached, and the bit masks of the endpoints that have them."""
 _NEW: Final = State.NEW
 _NEVER: Final = float("inf")
 _NO_HITS: Final[dict[int, int]] = {}
+_NO_MATCHES: Final[Matches] = []
 
 
 class Ticket:
@@ -36,6 +39,7 @@ class Ticket:
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
     `has_limit` they only order.
+    `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
     `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
     """
@@ -60,6 +64,8 @@ class Ticket:
     slot: int = 0
     hit_tokens: int = 0
     hits: dict[int, int] = _NO_HITS
+    matches: Matches = _NO_MATCHES
+    matched_at: int = 0
     endpoint: "EndpointModel | None" = None
     failed_on: "EndpointModel | None" = None
     attempts: int = 0

@@ -25,7 +25,7 @@ class Plan:
     """
 
     def __init__(self, tuning: Tuning, now: float) -> None:
-        self._tuning = tuning
+        self._relief_s, self._fill = tuning.relief_s, tuning.fill
         self.slots = DeadlineSlots(1.0, now)
         self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
         self._price_at = -inf
@@ -59,7 +59,7 @@ class Plan:
 
     def holds_alone(self, ticket: Ticket, backlog: Backlog, now: float) -> bool:
         """Whether `relieve` is sure to leave it, if nobody else waits."""
-        return not self.slots.is_overloaded_with(ticket, now, backlog, self._tuning.relief_s)
+        return not self.slots.is_overloaded_with(ticket, now, backlog, self._relief_s)
 
     def arrive(self, ticket: Ticket, now: float) -> None:
         """Leaves the ticket kept, parked or late; it was noted."""
@@ -91,7 +91,7 @@ class Plan:
         self._late.push(ticket.give_up_at, ticket)
 
     def relieve(self, backlog: Backlog, now: float) -> None:
-        while (ticket := self.slots.overloaded_by(now, backlog, self._tuning.relief_s)) is not None:
+        while (ticket := self.slots.overloaded_by(now, backlog, self._relief_s)) is not None:
             self._park(ticket)
 
     def _park(self, ticket: Ticket) -> None:
@@ -167,5 +167,5 @@ class Plan:
     def retry_after_s(self, backlog: Backlog) -> float:
         """When what was promised is done, and what came in excess has left the window."""
         drain_s = (self.slots.work_s + backlog.total_s) / self.slots.capacity
-        excess = max(0.0, self.prices.load - self._tuning.fill)
+        excess = max(0.0, self.prices.load - self._fill)
         return drain_s + min(1.0, excess) * WINDOW_S

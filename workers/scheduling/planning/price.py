@@ -1,6 +1,6 @@
 """The bid price: below which value density work is not worth starting on, while more comes than can be done."""
 
-from bisect import insort
+from bisect import bisect_left
 from collections import deque
 from math import log2
 
@@ -19,13 +19,14 @@ class Demand:
     By density on a logarithmic scale once a price was asked for.
     """
 
-    __slots__ = ("_buckets", "_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
+    __slots__ = ("_buckets", "_is_sorted", "_kv_by_bucket", "_recent", "_steps_by_bucket", "kv_s", "steps_s")
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, float, float, float]] = deque()
-        self._steps_by_bucket: dict[int, float] | None = None
-        self._kv_by_bucket: dict[int, float] = {}
+        self._is_sorted = False
         self._buckets: list[int] = []
+        self._steps_by_bucket: list[float] = []
+        self._kv_by_bucket: list[float] = []
         self.steps_s = 0.0
         self.kv_s = 0.0
 
@@ -41,12 +42,12 @@ class Demand:
             _, density, steps_s, kv_s = recent.popleft()
             self._count(density, -steps_s, -kv_s)
         if not recent:
-            self._steps_by_bucket = None
+            self._is_sorted = False
             self.steps_s = self.kv_s = 0.0
 
     def relax(self) -> None:
         """No price is needed for now: arrivals cost less."""
-        self._steps_by_bucket = None
+        self._is_sorted = False
 
     def price(self, room_s: float, *, of_kv: bool) -> float:
         """The density at which the densest-first sum fills `room_s` of the steps or of the KV cache; 0: all fits.
@@ -56,37 +57,36 @@ class Demand:
         """
         if (self.kv_s if of_kv else self.steps_s) <= room_s:
             return 0.0
-        steps_by_bucket = self._sort_recent()
-        by_bucket = self._kv_by_bucket if of_kv else steps_by_bucket
-        for bucket in reversed(self._buckets):
-            room_s -= by_bucket[bucket]
+        if not self._is_sorted:
+            self._sort_recent()
+        by_bucket = self._kv_by_bucket if of_kv else self._steps_by_bucket
+        for place in range(len(by_bucket) - 1, -1, -1):
+            room_s -= by_bucket[place]
             if room_s < 0:
-                return float(2.0 ** (bucket / BUCKETS_PER_OCTAVE))
+                return float(2.0 ** (self._buckets[place] / BUCKETS_PER_OCTAVE))
         return 0.0
 
     def _count(self, density: float, steps_s: float, kv_s: float) -> None:
         self.steps_s += steps_s
         self.kv_s += kv_s
-        if self._steps_by_bucket is not None:
-            self._add(self._steps_by_bucket, density, steps_s, kv_s)
+        if self._is_sorted:
+            self._add(density, steps_s, kv_s)
 
-    def _sort_recent(self) -> dict[int, float]:
-        steps_by_bucket = self._steps_by_bucket
-        if steps_by_bucket is None:
-            steps_by_bucket = self._steps_by_bucket = {}
-            self._kv_by_bucket = {}
-            self._buckets = []
-            for _, density, steps_s, kv_s in self._recent:
-                self._add(steps_by_bucket, density, steps_s, kv_s)
-        return steps_by_bucket
+    def _sort_recent(self) -> None:
+        self._is_sorted = True
+        self._buckets, self._steps_by_bucket, self._kv_by_bucket = [], [], []
+        for _, density, steps_s, kv_s in self._recent:
+            self._add(density, steps_s, kv_s)
 
-    def _add(self, steps_by_bucket: dict[int, float], density: float, steps_s: float, kv_s: float) -> None:
+    def _add(self, density: float, steps_s: float, kv_s: float) -> None:
         bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
-        if bucket not in steps_by_bucket:
-            steps_by_bucket[bucket] = self._kv_by_bucket[bucket] = 0.0
-            insort(self._buckets, bucket)
-        steps_by_bucket[bucket] += steps_s
-        self._kv_by_bucket[bucket] += kv_s
+        place = bisect_left(self._buckets, bucket)
+        if place == len(self._buckets) or self._buckets[place] != bucket:
+            self._buckets.insert(place, bucket)
+            self._steps_by_bucket.insert(place, 0.0)
+            self._kv_by_bucket.insert(place, 0.0)
+        self._steps_by_bucket[place] += steps_s
+        self._kv_by_bucket[place] += kv_s
 
 
 class BidPrices:
@@ -171,6 +171,8 @@ class BidPrices:
 
     def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
+        if len(self._by_tenant) == 1:
+            return dict.fromkeys(self._by_tenant, self.price)
         asked_s = {tenant_id: demand.kv_s if of_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}

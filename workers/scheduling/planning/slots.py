@@ -124,22 +124,35 @@ class DeadlineSlots:
         return heap[0][0] if heap else inf
 
     def _first_above(self, bound: float, first: int, last: int) -> int | None:
-        """The first slot from `first` to `last` whose prefix sum exceeds `bound`."""
+        """The first slot from `first` to `last` whose prefix sum exceeds `bound`.
+
+        From the leaf of `first` to ever larger ranges on its right, until one has such a slot, and down to it.
+        """
         sums, prefixes = self._sum, self._prefix
-        before = 0.0
-        pending = [(1, 0, SLOTS - 1)]
-        while pending:
-            node, low, high = pending.pop()
-            if low > last:
+        node = first + SLOTS
+        before = self._sum_before(node)
+        while before + prefixes[node] <= bound:
+            before += sums[node]
+            while node & 1:
+                node >>= 1
+            if not node:
                 return None
-            if high < first or before + prefixes[node] <= bound:
+            node += 1
+        while node < SLOTS:
+            node *= 2
+            if before + prefixes[node] <= bound:
                 before += sums[node]
-            elif node >= SLOTS:
-                return low
-            else:
-                middle = (low + high) // 2
-                pending += ((2 * node + 1, middle + 1, high), (2 * node, low, middle))
-        return None
+                node += 1
+        slot = node - SLOTS
+        return slot if slot <= last else None
+
+    def _sum_before(self, node: int) -> float:
+        before = 0.0
+        while node > 1:
+            if node & 1:
+                before += self._sum[node - 1]
+            node >>= 1
+        return before
 
     def _least_dense_until(self, slot: int) -> Ticket:
         """Walks from the leaf to the root, then down to the least of the subtrees passed on the left."""

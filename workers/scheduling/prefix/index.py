@@ -89,6 +89,7 @@ class PrefixIndex:
         self._guesses: dict[int, Guesses] = {}
         self._exact: dict[int, ExactCache] = {}
         self._holed = 0
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._masks)
@@ -139,6 +140,7 @@ class PrefixIndex:
 
         One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
         """
+        self.changes += 1
         exact = self._exact.get(endpoint)
         if exact is not None:
             if told_blocks is not None:
@@ -151,6 +153,7 @@ class PrefixIndex:
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
+        self.changes += 1
         for change in changes:
             if change.is_last:
                 self._take_as_guesses(endpoint)
@@ -162,6 +165,7 @@ class PrefixIndex:
         self._note_holes(endpoint)
 
     def forget_endpoint(self, endpoint: int) -> None:
+        self.changes += 1
         exact = self._exact.pop(endpoint, None)
         guesses = self._guesses.pop(endpoint, None)
         known = [] if guesses is None else guesses.blocks()
