@@ -84,7 +84,7 @@ class Attempting(Ending):
             self._attempt.abandon()
 
     def _hang_up(self, then: Callable[[], None], pass_on: Callable[[bytes], None]) -> None:
-        """Ends what runs at an engine. `then` follows once it is known what the engine had made until it heard of it."""
+        """Ends what runs at an engine; `then` follows once it is known what it had made until it heard of that."""
         attempt = self._attempt
         # Of an answer that is gone on with, only its head says how it is to be read.
         if attempt is not None and (self._head is not None or self._continuation is None):

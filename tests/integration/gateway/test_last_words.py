@@ -106,7 +106,7 @@ async def test_a_whole_answer_that_was_on_its_way_when_its_client_left_is_billed
         running_gateway(tmp_path, without_limits(snapshot_for(("demo-chat", 100, [engine.port])))) as gateway,
     ):
         _, writer = await open_stream(gateway.port, chat_body(), events=0)
-        while not engine.seen:
+        while not engine.seen:  # noqa: ASYNC110 - a list has no event
             await asyncio.sleep(0.01)
         writer.transport.abort()
         [record] = await gateway.wait_for_records(1)
