@@ -1,5 +1,7 @@
 """The attempts of one request: what runs, what may run again, and what goes on from where it broke off."""
 
+from collections.abc import Callable
+
 from workers.contracts.settlement import Used
 from workers.gateway.answering import ClientAnswer
 from workers.gateway.apis.interface import AnswerStream
@@ -12,7 +14,9 @@ from workers.gateway.counting import CountedAttempt
 from workers.gateway.ending import Ending
 from workers.gateway.facilities import Facilities
 from workers.gateway.heads import AnswerHead
+from workers.gateway.last_words import LastWords
 from workers.gateway.place import Place
+from workers.gateway.reading import open_stream
 from workers.gateway.tally import Tally
 
 AnyContinuation = Continuation | NamedContinuation
@@ -28,6 +32,7 @@ class Attempting(Ending):
         "_facilities",
         "_head",
         "_held_bytes",
+        "_last_words",
         "_pieces",
         "_refusals",
         "_stream",
@@ -43,6 +48,7 @@ class Attempting(Ending):
         self._head: AnswerHead | None = None
         self._stream: AnswerStream | None = None
         self._continuation: AnyContinuation | None = None
+        self._last_words: LastWords | None = None
         self._pieces: list[bytes] = []
         self._held_bytes = 0
         self._refusals: list[tuple[AnswerHead, bytes]] = []
@@ -77,6 +83,29 @@ class Attempting(Ending):
         if self._attempt is not None:
             self._attempt.abandon()
 
+    def _hang_up(self, then: Callable[[], None], pass_on: Callable[[bytes], None]) -> None:
+        """Ends what runs at an engine; `then` follows once it is known what it had made until it heard of that."""
+        attempt = self._attempt
+        # Of an answer that is gone on with, only its head says how it is to be read.
+        if attempt is not None and (self._head is not None or self._continuation is None):
+            last_words = LastWords(
+                self._tally,
+                self._stream,
+                self._pieces,
+                open_stream=lambda: open_stream(self._question, attempt.engine),
+                pass_on=pass_on,
+                over=lambda last_words: self._heard_out(last_words, then),
+            )
+            if attempt.hang_up(last_words):
+                self._last_words = last_words
+                return
+        self._abandon_attempt()
+        then()
+
+    def _heard_out(self, last_words: LastWords, then: Callable[[], None]) -> None:
+        self._stream = last_words.stream
+        then()
+
     def _continuation_of(self, stream: AnswerStream) -> AnyContinuation | None:
         if not self._place.is_held or self._answer.head is None or stream.text is None:
             return None
@@ -107,10 +136,12 @@ class Attempting(Ending):
     def _over(self) -> Ending:
         """It ends now. Nothing in it refers to it any more, so that its memory is free at once."""
         self._facilities.exchanges.discard(self)
-        self._attempt = None
+        self._attempt = self._last_words = None
         return self
 
     def _used_so_far(self) -> Used:
         """What engines have done for an answer that ends here."""
+        if self._last_words is not None:
+            return self._last_words.used(self._monotonic())
         was_asked = self._attempt is not None and self._attempt.was_asked
         return self._tally.so_far(self._stream, self._monotonic(), was_asked=was_asked)

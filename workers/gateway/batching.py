@@ -8,7 +8,7 @@ from workers.gateway.call import Asker
 from workers.gateway.combining import Inputs, combine, read_inputs, split
 from workers.gateway.engines import Engine
 from workers.gateway.heads import AnswerHead, without_header
-from workers.gateway.upstream import UpstreamError
+from workers.gateway.upstream import AnswerReader, UpstreamError
 
 _COMBINED = "embeddings"
 
@@ -70,6 +70,9 @@ class Share:
             self._call.left()
         if self._alone is not None:
             self._alone.abandon()
+
+    def hang_up(self, reader: AnswerReader) -> bool:
+        return self._alone is not None and self._alone.hang_up(reader)
 
     def pause(self) -> None:
         if self._alone is not None:

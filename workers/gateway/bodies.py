@@ -122,10 +122,22 @@ class Answer(Struct):
         return self.timings.prompt_ms if self.timings is not None else None
 
 
+# Of nearly all bodies, which so are in UTF-8.
+_USUAL_STARTS = frozenset((b'{"', b"{ ", b"{\n", b"{\r"))
 _decode_peek = msgspec.json.Decoder(Peek).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _decode_usage = msgspec.json.Decoder(Usage).decode
+
+
+def in_utf8(body: bytes) -> bytes:
+    """The same text as engines read it, who take JSON in UTF-16 and UTF-32, too. What is neither stays as it is."""
+    if body[:2] in _USUAL_STARTS:
+        return body
+    try:
+        return body.decode(json.detect_encoding(body), "surrogatepass").encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return body
 
 
 def peek(body: bytes) -> Peek:

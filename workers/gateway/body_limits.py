@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from workers.gateway.bodies import in_utf8
 from workers.gateway.errors import GatewayError, bad_request
 
 MAX_DEPTH = 256
@@ -25,6 +26,7 @@ _FEW = 12
 _ADDRESS_FIELDS = frozenset(("url", "image_url", "video_url", "audio_url", "file_url"))
 # Whose values are the client's own and no part of a prompt.
 _NOT_PROMPTS = frozenset(("tools", "functions", "response_format", "metadata", "structured_outputs", "arguments"))
+_INSIDE = (".localhost", ".local", ".internal", ".localdomain", ".lan", ".intranet", ".home.arpa")
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _AS_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -32,6 +34,7 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 def check_body(body: bytes, media_hosts: frozenset[str]) -> None:
     """Raises a 400. The body is JSON; most are done after a few searches."""
+    body = in_utf8(body)
     if _count(body, b"{") + _count(body, b"[") > MAX_DEPTH and _is_deep(body):
         raise bad_request("invalid_json", f"The body is nested more than {MAX_DEPTH} deep.")
     if len(body) > MAX_MESSAGES * len(_ROLE) and body.count(_ROLE) > MAX_MESSAGES:
@@ -99,9 +102,14 @@ def _check_address(address: str, media_hosts: frozenset[str]) -> None:
         host = (parts.hostname or "").rstrip(".")
     except ValueError:
         raise _refused() from None
-    is_allowed = host in media_hosts or ("*" in media_hosts and "." in host and not _is_number(host))
+    is_allowed = host in media_hosts or ("*" in media_hosts and not _is_inside(host))
     if parts.scheme not in ("http", "https") or not is_allowed:
         raise _refused()
+
+
+def _is_inside(host: str) -> bool:
+    """By its looks: a name of this machine or network, or an address."""
+    return "." not in host or host.endswith(_INSIDE) or _is_number(host)
 
 
 def _is_number(host: str) -> bool:

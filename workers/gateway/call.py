@@ -54,6 +54,13 @@ class Call:
             upstream.abandon()
         self._asker = None
 
+    def hang_up(self, reader: AnswerReader) -> bool:
+        """As `abandon`, but `reader` hears what was said until then, and the end. False: nothing was done."""
+        if self._upstream is None or not self._upstream.hang_up(reader):
+            return False
+        self._asker = None
+        return True
+
     def pause(self) -> None:
         if self._upstream is not None:
             self._upstream.transport.pause_reading()

@@ -8,7 +8,7 @@ from workers.gateway.attempt import Attempt
 from workers.gateway.call import Asker
 from workers.gateway.engines import Engine
 from workers.gateway.heads import AnswerHead
-from workers.gateway.upstream import UpstreamError
+from workers.gateway.upstream import AnswerReader, UpstreamError
 
 
 class _Counted(msgspec.Struct):
@@ -45,6 +45,9 @@ class CountedAttempt:
 
     def abandon(self) -> None:
         self._attempt.abandon()
+
+    def hang_up(self, reader: AnswerReader) -> bool:
+        return not self._is_counting and self._attempt.hang_up(reader)
 
     def pause(self) -> None:
         if not self._is_counting:

@@ -114,16 +114,27 @@ class Exchange(Attempting):
 
     def engine_stalled(self) -> None:
         """What is there must run elsewhere, as if the engine had broken off."""
+        if self._last_words is not None:
+            return
         self._abandon_attempt()
         self.answer_failed(UpstreamError("the engine makes no progress"))
 
     # -- from the client's connection
 
     def client_left(self) -> None:
-        if not self._tally.is_settled:
+        if self._tally.is_settled or self._last_words is not None:
+            return
+        head, stream = self._answer.head or self._head, self._stream
+        if stream is not None and stream.has_ended:
             self._abandon_attempt()
-            used, stream = self._used_so_far(), self._stream
-            self._over().without_client(used, self._answer.head or self._head, stream)
+            used = self._used_so_far()
+            self._over().without_client(used, head, stream)
+        else:
+            self._hang_up(lambda: self._leave_unheard(head), _nobody)
+
+    def _leave_unheard(self, head: AnswerHead | None) -> None:
+        used = self._used_so_far()
+        self._over().without_client(used, head, None)
 
     def client_paused(self) -> None:
         if self._attempt is not None:
@@ -138,10 +149,25 @@ class Exchange(Attempting):
 
     def give_up(self, error: GatewayError) -> None:
         """The engine makes no progress, or the gateway stops: the client gets an error instead of silence."""
-        self._abandon_attempt()
+        if self._last_words is not None:
+            self._abandon_attempt()
+            self._last_words.end()
+            return
         has_run = self._attempt is not None
         is_failed = has_run or self._answer.head is not None
-        self._break_off(error, "failed" if is_failed else "refused", "failed" if has_run else "withdrawn")
+        outcome: Outcome = "failed" if is_failed else "refused"
+        self._hang_up(
+            lambda: self._break_off(error, outcome, "failed" if has_run else "withdrawn"), self._pass_last_words
+        )
+
+    def _pass_last_words(self, passed: bytes) -> None:
+        if self._answer.head is not None:
+            self._answer.send_part(self._answer.head, passed)
+
+    def _give_up_now(self) -> None:
+        """What the engine sends is not to be read."""
+        self._abandon_attempt()
+        self._break_off(errors.engine_died(), "failed", "failed")
 
     # -- from the engine's connection
 
@@ -170,7 +196,7 @@ class Exchange(Attempting):
         if passed and self._head is not None:
             self._answer.send_part(self._head, passed)
         elif stream.is_too_long:
-            self.give_up(errors.engine_died())
+            self._give_up_now()
             return
         if stream.has_error:
             self._engine_reported_failure(stream)
@@ -181,7 +207,7 @@ class Exchange(Attempting):
         self._held_bytes += sum(map(len, pieces))
         if self._held_bytes > MAX_WHOLE_ANSWER_BYTES:
             self._pieces = []
-            self.give_up(errors.engine_died())
+            self._give_up_now()
 
     def answer_ended(self, pieces: list[bytes]) -> None:
         if self._attempt is not None:
@@ -222,7 +248,7 @@ class Exchange(Attempting):
             self._abandon_attempt()
             self._go_on(self._stream, continuation, head.retry_after_s)
         else:
-            self.give_up(errors.engine_died())
+            self._give_up_now()
 
     # -- answering
 
@@ -252,3 +278,8 @@ class Exchange(Attempting):
     def _break_off(self, error: GatewayError, outcome: Outcome, how: How) -> None:
         used = self._used_so_far()
         self._over().with_error(error, outcome, used, self._stream, how)
+
+
+def _nobody(passed: bytes) -> None:
+    """Who was to get it has left."""
+    del passed

@@ -1,6 +1,7 @@
 """Metrics as Prometheus text (format 0.0.4)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway.metrics import Histogram, RequestMetrics, Series, SpanCounts
@@ -24,14 +25,27 @@ _VLLM: dict[str, tuple[str, Callable[[Series], Histogram]]] = {
     "vllm:e2e_request_latency_seconds": ("From arrival to the last byte.", lambda s: s.duration_ms),
     "vllm:time_to_first_token_seconds": ("From arrival to the first token.", lambda s: s.ttft_ms),
     "vllm:request_time_per_output_token_seconds": ("Between tokens after the first.", lambda s: s.tpot_ms),
+    "vllm:inter_token_latency_seconds": ("The same, a request's mean.", lambda s: s.tpot_ms),
     "vllm:request_queue_time_seconds": ("From arrival to an engine.", lambda s: s.queue_ms),
     "vllm:request_prompt_tokens": ("Input tokens of a request.", lambda s: s.input_tokens),
     "vllm:request_generation_tokens": ("Output tokens of a request.", lambda s: s.output_tokens),
+    "vllm:request_max_num_generation_tokens": ("The same.", lambda s: s.output_tokens),
 }
-_VLLM_TOTALS: dict[str, tuple[str, Callable[[Series], Histogram]]] = {
-    "vllm:prompt_tokens_total": ("Input tokens.", lambda s: s.input_tokens),
-    "vllm:generation_tokens_total": ("Output tokens.", lambda s: s.output_tokens),
+_VLLM_TOTALS: dict[str, tuple[str, Callable[[Series], float]]] = {
+    "vllm:prompt_tokens_total": ("Input tokens.", lambda s: int(s.input_tokens.total)),
+    "vllm:generation_tokens_total": ("Output tokens.", lambda s: int(s.output_tokens.total)),
+    "vllm:prefix_cache_queries_total": ("Input tokens.", lambda s: int(s.input_tokens.total)),
+    "vllm:prefix_cache_hits_total": ("Those that were cached.", lambda s: s.cached_input_tokens),
+    "vllm:request_prefill_time_seconds_sum": (
+        "From an engine to the first token.",
+        lambda s: s.prefill_ms_total / 1000,
+    ),
+    "vllm:request_prefill_time_seconds_count": ("Requests of that.", lambda s: sum(s.ttft_ms.counts)),
+    "vllm:request_decode_time_seconds_sum": ("From the first token on.", lambda s: s.decode_ms_total / 1000),
+    "vllm:request_decode_time_seconds_count": ("Requests of that.", lambda s: sum(s.ttft_ms.counts)),
 }
+# What vLLM calls an end; whether it was for its length a gateway does not look.
+_FINISHED = {"completed": "stop", "client_left": "abort", "failed": "error"}
 # What the series tell with more labels.
 _TOLD_BY_SERIES = frozenset(
     ("requests_total", "refused_total", "failed_total", "input_tokens_total", "output_tokens_total")
@@ -123,16 +137,29 @@ def _vllm_lines(models: dict[str, list[Series]], in_flight: dict[str, tuple[int,
     for name, (about, pick) in _VLLM_TOTALS.items():
         yield _head(name, "counter", about)
         for model, series in known.items():
-            yield _sample(name, {"model_name": model}, int(sum(pick(one).total for one in series)))
+            yield _sample(name, {"model_name": model}, sum(map(pick, series)))
+    yield from _vllm_ends(known)
     for name, (about, pick) in _VLLM.items():
         yield _head(name, "histogram", about)
         for model, series in known.items():
             yield from _histogram(name, {"model_name": model}, Histogram.sum_of(map(pick, series)))
 
 
+def _vllm_ends(known: dict[str, list[Series]]) -> Iterator[str]:
+    name = "vllm:request_success_total"
+    yield _head(name, "counter", "Requests that have ended at an engine.")
+    for model, series in known.items():
+        ends = dict.fromkeys(_FINISHED.values(), 0)
+        for outcome, _, count in chain.from_iterable(one.by_outcome() for one in series):
+            if outcome in _FINISHED:
+                ends[_FINISHED[outcome]] += count
+        for reason, count in ends.items():
+            yield _sample(name, {"model_name": model, "finished_reason": reason}, count)
+
+
 def _fullness_lines(kv_used: dict[str, float]) -> Iterator[str]:
-    if kv_used:
-        name = "vllm:kv_cache_usage_perc"
+    """By vLLM's name of today and by that of before, for which some boards and schedulers ask."""
+    for name in ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc") if kv_used else ():
         yield _head(name, "gauge", "How full the engines' KV caches are, 0 to 1.")
         for model, used in kv_used.items():
             yield _sample(name, {"model_name": model}, used)

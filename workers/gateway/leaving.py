@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Sized
 
 from workers.gateway import errors
 from workers.gateway.connections import Connections
 from workers.gateway.limits.admission import Limits
 from workers.gateway.surface import Surface
+from workers.gateway.upstream import LAST_WORDS_S
 
 # A client that was about to ask on an idle connection has asked by then.
 IDLE_AFTER_HANDOVER_S = 2.0
@@ -42,6 +44,7 @@ async def drain(surface: Surface, connections: Connections, limits: Limits, grac
     await _wait_for(connections, grace_s)
     for exchange in list(surface.exchanges):
         exchange.give_up(errors.shutting_down())
+    await _wait_for(surface.exchanges, LAST_WORDS_S)
     await asyncio.sleep(0.05)  # lets the last errors leave
 
 
@@ -50,7 +53,7 @@ def _close_idle(connections: Connections) -> None:
         connection.close_when_idle()
 
 
-async def _wait_for(connections: Connections, grace_s: float) -> None:
+async def _wait_for(ending: Sized, grace_s: float) -> None:
     deadline = time.monotonic() + grace_s
-    while connections and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
+    while ending and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
         await asyncio.sleep(0.02)

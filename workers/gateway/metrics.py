@@ -62,11 +62,13 @@ class Series:
 
     __slots__ = (
         "cached_input_tokens",
+        "decode_ms_total",
         "duration_ms",
         "estimated",
         "input_tokens",
         "outcomes",
         "output_tokens",
+        "prefill_ms_total",
         "queue_ms",
         "reasoning_tokens",
         "tpot_ms",
@@ -81,6 +83,7 @@ class Series:
         self.tpot_ms = Histogram(TPOT_MS)
         self.input_tokens = Histogram(TOKENS)
         self.output_tokens = Histogram(TOKENS)
+        self.prefill_ms_total = self.decode_ms_total = 0.0
         self.cached_input_tokens = 0
         self.reasoning_tokens = 0
         self.estimated = 0
@@ -130,7 +133,7 @@ class RequestMetrics:
         if queue_ms is not None:
             series.queue_ms.add(queue_ms)
         if ttft_ms is not None:
-            _add_token_times(series, record, ttft_ms)
+            _add_token_times(series, record, queue_ms or 0.0, ttft_ms)
         if record.usage_source != "none":
             _add_tokens(series, record)
 
@@ -144,10 +147,13 @@ class RequestMetrics:
         return self.series.setdefault(key, Series())
 
 
-def _add_token_times(series: Series, record: UsageRecord, ttft_ms: float) -> None:
+def _add_token_times(series: Series, record: UsageRecord, queue_ms: float, ttft_ms: float) -> None:
+    decode_ms = record.total_ms - ttft_ms
     series.ttft_ms.add(ttft_ms)
+    series.prefill_ms_total += ttft_ms - queue_ms
+    series.decode_ms_total += decode_ms
     if record.output_tokens > 1:
-        series.tpot_ms.add((record.total_ms - ttft_ms) / (record.output_tokens - 1))
+        series.tpot_ms.add(decode_ms / (record.output_tokens - 1))
 
 
 def _add_tokens(series: Series, record: UsageRecord) -> None:

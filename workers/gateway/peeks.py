@@ -4,6 +4,7 @@ from workers.gateway.bodies import Peek
 from workers.gateway.flags import is_true
 
 _MAX_END_USER = 256
+_MAX_NUMBER_LETTERS = 32
 
 
 def first_text(*values: object) -> str:
@@ -35,12 +36,29 @@ def end_user_of(found: Peek) -> str:
 
 def choices_of(found: Peek) -> int:
     """Of each prompt."""
-    choices = found.n
-    return choices if isinstance(choices, int) and choices > 0 else 1
+    return max(_whole_number(found.n) or 1, 1) if found.n is not None else 1
+
+
+def limit_of_all(found: Peek, limit: int) -> int | None:
+    """Of all choices together, where each may have `limit` tokens; how many prompts a list has is not looked into."""
+    return None if bytes(found.prompt).startswith(b"[") else limit * choices_of(found)
 
 
 def output_limit_of(found: Peek) -> int | None:
     for limit in (found.max_completion_tokens, found.max_tokens, found.max_output_tokens):
-        if isinstance(limit, int) and limit >= 0:
-            return limit
+        if limit is not None and (number := _whole_number(limit)) is not None and number >= 0:
+            return number
     return None
+
+
+def _whole_number(value: object) -> int | None:
+    """As engines read a field that must be one: 3, 3.0 or "3"."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and len(value) > _MAX_NUMBER_LETTERS:
+        return None
+    try:
+        number = float(value) if isinstance(value, float | str) else None
+    except ValueError:
+        return None
+    return int(number) if number is not None and number.is_integer() else None

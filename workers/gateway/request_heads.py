@@ -1,6 +1,7 @@
 """The head of a request, read strictly: what parsers may differ on is refused (requests.py says why)."""
 
 import re
+from urllib.parse import unquote_to_bytes
 
 from workers.gateway.heads import Headers, RequestHead
 
@@ -10,6 +11,7 @@ MAX_HEADERS = 128
 _FIRST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) ([!-~]+) HTTP/(\d)\.(\d)\r\n")
 _FIELD_LINES = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*")
 _TARGET = re.compile(rb"(?:https?://[^/?#@\\]+)?(/[^#]*|\?[^#]*)?", re.IGNORECASE)
+_PLAIN_PATH = re.compile(rb"[!\"$&->@-~]*")  # no space, `#`, `%` or `?`
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,15}")
 _HOST = re.compile(rb"[A-Za-z0-9._~%!$&'()*+,;=:\[\]-]*")
 _ONCE = (b"host", b"content-length", b"transfer-encoding")
@@ -72,7 +74,16 @@ def _path_of(method: bytes, target: bytes) -> bytes:
     if found is None or method == b"CONNECT":
         raise invalid(b"the target is malformed")
     path = found[1] or b"/"
+    if b"%" in path:
+        path = _decoded(path)
     return path if path.startswith(b"/") else b"/" + path
+
+
+def _decoded(url: bytes) -> bytes:
+    """As engines read a path: once. One that is written so to hide something from a request line stays as it is."""
+    path, mark, query = url.partition(b"?")
+    plain = unquote_to_bytes(path)
+    return (plain if _PLAIN_PATH.fullmatch(plain) else path) + mark + query
 
 
 def _check_framing(headers: Headers, *, is_http_10: bool) -> None:

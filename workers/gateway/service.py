@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 WATCH_EVERY_S = 0.2
 # Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
 SCHEDULER_TICK_S = 0.25
+# How exactly a salvager knows when we died, and with it how long engines had run for answers that it has to estimate.
+BEAT_EVERY_S = 0.05
 
 
 class GatewayService:
@@ -122,6 +124,7 @@ class GatewayService:
         return [
             asyncio.create_task(repeat(WATCH_EVERY_S, self._watch_files)),
             asyncio.create_task(repeat(SCHEDULER_TICK_S, self._tick)),
+            asyncio.create_task(repeat(BEAT_EVERY_S, self._journal.beat)),
             asyncio.create_task(repeat(1.0, self._each_second)),
             asyncio.create_task(self._sync_each_second()),
             asyncio.create_task(self._watcher.run()),
@@ -166,7 +169,6 @@ class GatewayService:
 
     def _tick(self) -> None:
         self.beat_at = time.monotonic()
-        self._journal.beat()
         self._driver.tick()
 
     def _salvage(self) -> None:

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
+from urllib.parse import unquote
 
 import msgspec
 
@@ -204,7 +205,7 @@ class Surface:
 
     def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
         require_method(request, "GET")
-        name = request.path[len(_MODELS) + 1 :].decode("utf-8", "replace")
+        name = unquote(request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
         body = _models_body(self._require_directory(), grant, name)
         client.respond(200, [(b"content-type", b"application/json"), *headers], body)
 

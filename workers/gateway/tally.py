@@ -14,7 +14,7 @@ from workers.gateway.dialects import dialect_of
 from workers.gateway.engines import Engine
 from workers.gateway.journal import Journal, Slot
 from workers.gateway.metering import Meter, estimated_from_first, reported
-from workers.gateway.peeks import choices_of
+from workers.gateway.peeks import choices_of, limit_of_all
 from workers.gateway.streams import StreamFilter
 
 _CHOICE_KEY = b'"finish_reason":'
@@ -38,7 +38,8 @@ class Tally:
         if not question.path.is_metered:
             settlement.is_metered = False
         settlement.prompt_bytes = question.prompt_bytes
-        settlement.output_limit = question.output_limit
+        if question.output_limit is not None:
+            settlement.output_limit = limit_of_all(question.peek, question.output_limit)
         meter.identify(settlement)
 
     def note(self) -> None:
@@ -57,7 +58,7 @@ class Tally:
         settlement.attempts += 1
         settlement.endpoint_id = engine.endpoint.endpoint_id
         settlement.dispatched_at = settlement.on_engine_since = now
-        settlement.pace_tokens_per_s = engine.tokens_per_s
+        settlement.pace_tokens_per_s = engine.tokens_per_s * choices_of(self._question.peek)
         self.note()
 
     def first_token_came(self, now: float) -> None:
@@ -105,7 +106,8 @@ class Tally:
         self.is_settled = True
         engine, dispatched_at = self._engine, self.settlement.dispatched_at
         if outcome == "completed" and engine is not None and dispatched_at is not None:
-            engine.tokens_per_s = _learned_pace(engine.tokens_per_s, used.output_tokens, now - dispatched_at)
+            tokens_of_each = used.output_tokens / choices_of(self._question.peek)
+            engine.tokens_per_s = _learned_pace(engine.tokens_per_s, tokens_of_each, now - dispatched_at)
         self.used = used if self.settlement.is_metered else NOTHING
         self._meter.settle(self.settlement, self.used, outcome, status, error_code)
 
@@ -140,7 +142,7 @@ class Tally:
         if self._engine is None or settlement.is_stream:
             return settlement.estimate(0)
         asked_at = settlement.dispatched_at if settlement.dispatched_at is not None else now
-        return settlement.estimate(int(self._engine.tokens_per_s * (now - asked_at)))
+        return settlement.estimate(int(settlement.pace_tokens_per_s * (now - asked_at)))
 
     def _learn_first_token(self, answer: Answer, now: float) -> None:
         """Of an answer in one piece only the engine knows when its first token came; what cannot be stays unknown."""
@@ -158,8 +160,8 @@ class Tally:
         return b"server-timing: queue;dur=" + queue + b", upstream;dur=" + upstream + b"\r\n"
 
 
-def _learned_pace(known: float, output_tokens: int, seconds: float) -> float:
-    """Tokens per second of one request; 0 is unknown."""
+def _learned_pace(known: float, output_tokens: float, seconds: float) -> float:
+    """Tokens per second of one choice; 0 is unknown."""
     if output_tokens <= 0 or seconds <= 0:
         return known
     pace = output_tokens / seconds

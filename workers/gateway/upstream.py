@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S = 3.0
 MAX_IDLE_PER_ENGINE = 256
 MAX_HEADER_BYTES = 256 * 1024
+# An engine notices within milliseconds that nobody waits any more.
+LAST_WORDS_S = 1.0
 _END_OF_HEAD = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 
@@ -45,6 +47,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_behind",
         "_is_between_chunks",
         "_is_complete",
+        "_is_hung_up",
         "_is_repeating",
         "_is_silent",
         "_keeps_alive",
@@ -69,6 +72,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._head_bytes: HeadBytes | None = None  # of the last answer, if that came whole in one read
         self._is_silent = True
         self._is_complete = False
+        self._is_hung_up = False
         self._is_between_chunks = False
         self._stream_head = b""  # of the last answer, if chunks followed it
         self._is_behind = False  # the parser has not seen the head of this answer, which is that of the last one
@@ -94,6 +98,18 @@ class UpstreamConnection(asyncio.Protocol):
         """Closes at once: the engine sees that nobody waits for its answer any more."""
         self._reader = None
         self.transport.abort()
+
+    def hang_up(self, reader: AnswerReader) -> bool:
+        """Closes this side: the engine sees the same, and `reader` hears what it had said by then. False: not here."""
+        if self.transport.is_closing() or not self.transport.can_write_eof():
+            return False
+        self._reader = reader
+        self._is_hung_up = True
+        self.transport.resume_reading()
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._write_eof)  # behind the request, which may be written at the end of this turn
+        loop.call_later(LAST_WORDS_S, self._hear_no_more)
+        return True
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader
@@ -221,11 +237,19 @@ class UpstreamConnection(asyncio.Protocol):
     def _end(self, reader: AnswerReader, pieces: list[bytes]) -> None:
         self._reader = None
         self.was_used = True
-        if self._keeps_alive and not self.transport.is_closing():
+        if self._keeps_alive and not self._is_hung_up and not self.transport.is_closing():
             self._pool.put_back(self)
         else:
             self.transport.close()
         reader.answer_ended(pieces)
+
+    def _write_eof(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+
+    def _hear_no_more(self) -> None:
+        if self._reader is not None:
+            self._fail(UpstreamError("the engine goes on although nobody waits"))
 
     def _fail(self, error: UpstreamError) -> None:
         reader, self._reader = self._reader, None

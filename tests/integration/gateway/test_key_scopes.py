@@ -42,6 +42,13 @@ async def test_a_key_for_other_paths_is_refused_and_leaves_a_record(engine, tmp_
     assert answer == (403, "path_not_allowed", ["rejected"])
 
 
+async def test_a_key_for_other_paths_is_refused_however_the_path_is_written(engine, tmp_path):
+    written = "/v1/%63hat%2Fcompletions"
+    assert (await answer_to(engine, tmp_path, path=written, paths=["/v1/embeddings"]))[:2] == (403, "path_not_allowed")
+    assert (await answer_to(engine, tmp_path, path=written, paths=[CHAT]))[0] == 200
+    assert (await answer_to(engine, tmp_path, path="/v1%2Fmodels%2Fdemo-chat", paths=[CHAT]))[0] == 403
+
+
 async def test_a_key_for_the_path_is_served(engine, tmp_path):
     assert (await answer_to(engine, tmp_path, paths=[CHAT]))[0] == 200
 

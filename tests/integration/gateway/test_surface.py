@@ -91,6 +91,7 @@ async def test_models_lists_public_names(gateway):
     answer = await gateway.call("GET", "/v1/models")
     assert [card["id"] for card in answer.json()["data"]] == ["demo-chat"]
     assert (await gateway.call("GET", "/v1/models/demo-chat")).json()["object"] == "model"
+    assert (await gateway.call("GET", "/v1/models/demo%2Dchat")).json()["id"] == "demo-chat"
     assert (await gateway.call("GET", "/v1/models/nope")).status == 404
 
 

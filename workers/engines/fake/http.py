@@ -119,6 +119,12 @@ class Connection(asyncio.Protocol):
         if self._exchange:
             self._exchange.disconnected()
 
+    def eof_received(self) -> bool:
+        """Who closes their side has left. At once, so that nothing is made which is not written any more."""
+        if self._exchange:
+            self._exchange.disconnected()
+        return False
+
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)

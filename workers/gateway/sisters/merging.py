@@ -19,6 +19,7 @@ _LARGEST = frozenset(
         "tokenyard_gateway_ttft_ms_p50",
         "tokenyard_gateway_ttft_ms_p95",
         "vllm:kv_cache_usage_perc",
+        "vllm:gpu_cache_usage_perc",
     )
 )
 _LEAST = frozenset(("tokenyard_gateway_active_generation",))

@@ -116,6 +116,7 @@ def test_vllm_on_a_cpu_runs_offline_in_float32_from_the_converted_model(tmp_path
     assert option(plan, "--model") == str(environment / "models" / "smollm2-135m-instruct")
     assert option(plan, "--dtype") == "float32"
     assert plan.env["HF_HUB_OFFLINE"] == "1"
+    assert plan.env["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"
 
 
 def test_vllm_on_gpus_uses_no_more_of_them_than_there_are(tmp_path):

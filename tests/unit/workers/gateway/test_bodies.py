@@ -4,7 +4,7 @@ import pytest
 
 from workers.gateway.bodies import peek, read_answer, with_fields, with_model
 from workers.gateway.errors import GatewayError
-from workers.gateway.peeks import end_user_of, wants_stream
+from workers.gateway.peeks import choices_of, end_user_of, limit_of_all, output_limit_of, wants_stream
 
 pytestmark = pytest.mark.unit
 
@@ -17,6 +17,25 @@ def test_stream_is_read_as_the_engine_reads_it(stream):
 @pytest.mark.parametrize("stream", ["false", "null", "0", '"no"', "2", "[]"])
 def test_other_values_of_stream_are_no_stream(stream):
     assert not wants_stream(peek(b'{"model":"m","stream":%b}' % stream.encode()))
+
+
+@pytest.mark.parametrize("written", ["3", "3.0", '"3"', '" 3 "', '"3.0"'])
+def test_a_whole_number_is_read_as_the_engine_reads_it(written):
+    found = peek(b'{"model":"m","n":%b,"max_tokens":%b}' % (written.encode(), written.encode()))
+    assert (choices_of(found), output_limit_of(found)) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "written", ["null", "0", "-2", "3.5", '"x"', '"nan"', '"inf"', "1e400", "[]", '"%s"' % ("9" * 99)]
+)
+def test_another_number_of_choices_is_one(written):
+    assert choices_of(peek(b'{"model":"m","n":%b}' % written.encode())) == 1
+
+
+def test_the_limit_of_a_request_is_that_of_all_its_choices_and_of_several_prompts_unknown():
+    assert limit_of_all(peek(b'{"model":"m","n":3,"messages":[]}'), 5) == 15
+    assert limit_of_all(peek(b'{"model":"m","prompt":"a"}'), 5) == 5
+    assert limit_of_all(peek(b'{"model":"m","prompt": ["a","b"]}'), 5) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"null", b'{"model":', b"\xff\xfe"])

@@ -72,6 +72,17 @@ def test_a_name_in_disguise_is_seen():
     assert refusal(content.replace(b'"url"', b'"u\\u0072l"')).code == "media_url_refused"
 
 
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "utf-8-sig"])
+def test_what_engines_read_in_another_encoding_is_judged_too(codec):
+    def encoded(content):
+        return content.decode().encode(codec)
+
+    assert refusal(encoded(body(image("http://127.0.0.1/")))).code == "media_url_refused"
+    assert refusal(encoded(b" " + nested(MAX_DEPTH))).code == "invalid_json"
+    assert refusal(encoded(b'{"messages":[%b]}' % b",".join([b'{"role":"a"}'] * 4097))).code == "too_many_messages"
+    check_body(encoded(body(image("data:image/png;base64,AA"))), NOBODY)
+
+
 def test_what_is_in_the_request_itself_passes():
     check_body(body(image("data:image/png;base64,iVBORw0KGgo=")), NOBODY)
     check_body(body(image("DATA:image/png;base64,iVBORw0KGgo=")), NOBODY)
@@ -99,6 +110,9 @@ def test_where_every_name_is_allowed_numbers_and_bare_names_are_not():
     check_body(body(image("https://example.com/a.png")), everywhere)
     for address in ("http://127.0.0.1/", "http://2130706433/", "http://0x7f.1/", "http://[::1]/", "http://localhost/"):
         refusal(body(image(address)), everywhere)
+    for address in ("http://a.localhost/", "http://metadata.google.internal/", "http://printer.local./"):
+        refusal(body(image(address)), everywhere)
+        check_body(body(image(address)), everywhere | {address.split("/")[2].rstrip(".")})
 
 
 def test_addresses_that_no_engine_fetches_are_nobodys_business():

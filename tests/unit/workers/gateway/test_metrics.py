@@ -84,12 +84,26 @@ def test_a_board_for_vllm_finds_its_names_by_model():
     metrics.kv_used = {"demo-chat": 0.25}
     found = samples(metrics)
     assert found['vllm:kv_cache_usage_perc{model_name="demo-chat"}'] == 0.25
+    assert found['vllm:gpu_cache_usage_perc{model_name="demo-chat"}'] == 0.25
     assert not any("kv_cache_usage" in name for name in samples(observed()))
     assert found['vllm:num_requests_running{model_name="demo-chat"}'] == 3
     assert found['vllm:num_requests_waiting{model_name="demo-chat"}'] == 2
     assert found['vllm:num_requests_running{model_name="idle"}'] == 0
     assert found['vllm:e2e_request_latency_seconds_count{model_name="demo-chat"}'] == 2
     assert found['vllm:prompt_tokens_total{model_name="demo-chat"}'] == 68
+
+
+def test_each_panel_of_vllms_own_board_has_values():
+    found = samples(observed({}, {"outcome": "client_left", "queue_ms": None}, {"outcome": "refused", "ttft_ms": None}))
+    of_model = 'model_name="demo-chat"'
+    for reason, count in {"stop": 1, "abort": 1, "error": 0}.items():
+        assert found[f'vllm:request_success_total{{{of_model},finished_reason="{reason}"}}'] == count
+    assert found[f"vllm:request_prefill_time_seconds_sum{{{of_model}}}"] == pytest.approx(0.195 + 0.2)
+    assert found[f"vllm:request_decode_time_seconds_sum{{{of_model}}}"] == pytest.approx(1.6)
+    assert found[f"vllm:request_decode_time_seconds_count{{{of_model}}}"] == 2
+    assert found[f"vllm:inter_token_latency_seconds_count{{{of_model}}}"] == 2
+    assert found[f"vllm:prefix_cache_queries_total{{{of_model}}}"] == 102
+    assert found[f"vllm:prefix_cache_hits_total{{{of_model}}}"] == 48
 
 
 def test_what_is_unknown_is_not_counted_as_zero():

@@ -188,6 +188,30 @@ def test_a_url_may_have_exactly_8_kib(room, status):
         assert (heard.refusal and heard.refusal[0]) == status
 
 
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        (b"/v1/chat%2Fcompletions", b"/v1/chat/completions"),
+        (b"/v1/%63hat/completions?a=%2F", b"/v1/chat/completions"),
+        (b"http://a/v1%2fmodels", b"/v1/models"),
+        (b"/v1/models/a%252Fb", b"/v1/models/a%252Fb"),
+        (b"/v1/x%0d%0aHost:%20b", b"/v1/x%0d%0aHost:%20b"),
+        (b"/v1/x%3Fy%23z", b"/v1/x%3Fy%23z"),
+        (b"/v1/x%20HTTP/1.1", b"/v1/x%20HTTP/1.1"),
+        (b"/v1/x%00%C3%BC%zz%", b"/v1/x%00%C3%BC%zz%"),
+    ],
+)
+def test_a_path_in_percent_signs_is_the_plain_one_unless_a_request_line_would_read_differently(written, path):
+    [request] = Heard([b"GET " + written + b" HTTP/1.1\r\nHost: a\r\n\r\n"]).requests
+    assert request.head.path == path
+    assert request.head.line_upstream.split(b" ")[1].partition(b"?")[0] == path
+
+
+def test_a_query_stays_as_it_is_written():
+    [request] = Heard([b"GET /%61?b=%2F%3f?c HTTP/1.1\r\nHost: a\r\n\r\n"]).requests
+    assert (request.head.path, request.head.query) == (b"/a", b"b=%2F%3f?c")
+
+
 def test_a_client_is_invited_to_send_its_body_only_when_there_is_one():
     invited = []
     for body in (b"Content-Length: 2\r\n", b"", b"Transfer-Encoding: chunked\r\n"):
