@@ -62,7 +62,12 @@ class Agent:
         self._seen = Sightings(heard_at=boot_clock())
         self._disk = WeightsDisk(self._hub)
         self._telemetry = TelemetrySource(
-            settings.node_id, self._boot_id, self._files, self._accelerators, self._disk, self._processes.log_tail
+            settings.node_id,
+            self._boot_id,
+            self._files,
+            self._accelerators,
+            self._disk,
+            log_tail=self._processes.log_tail,
         )
         self._link = Link(
             settings.control_url,

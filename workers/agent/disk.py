@@ -8,7 +8,7 @@ _LISTED_EACH_S = 30.0
 
 
 class WeightsDisk:
-    """The disk that weights are fetched to. Which weights there are is looked up now and then: it is a walk through them."""
+    """The disk that weights are fetched to. Which are there is a walk through them, done now and then."""
 
     def __init__(self, hub: Path) -> None:
         self._hub = hub

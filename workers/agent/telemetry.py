@@ -31,6 +31,7 @@ class TelemetrySource:
         files: NodeFiles,
         accelerators: Accelerators,
         disk: WeightsDisk,
+        *,
         log_tail: Callable[[str, int], list[str]],
     ) -> None:
         self._node_id = node_id
@@ -70,9 +71,7 @@ class TelemetrySource:
         return structs.replace(report, log_tail=tail)
 
 
-def take_inventory(
-    accelerators: Accelerators, adapters: Iterable[EngineAdapter], disk: DiskReport
-) -> dict[str, Any]:
+def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter], disk: DiskReport) -> dict[str, Any]:
     return {
         "hostname": platform.node(),
         "cpu_count": os.cpu_count(),

@@ -14,7 +14,7 @@ _HAS_WEIGHTS = {
 
 
 def weights_of(version: ModelVersion) -> tuple[str, int]:
-    """By what they are known, and how much there is to fetch: 0 for what is nowhere to be fetched, or of unknown size."""
+    """By what they are known, and how much there is to fetch: 0 where nothing is, or nobody knows."""
     key = fetched_key(version.engine, version.source, version.revision, version.engine_args)
     return key or version.weights_key, (version.weight_bytes or 0) if key else 0
 

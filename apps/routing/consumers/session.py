@@ -112,7 +112,6 @@ class LinkState:
         is_new, self._accelerators = stored != self._accelerators, stored
         return telemetry.accelerators if is_new else None
 
-
     def _new_disk(self, telemetry: NodeTelemetry) -> DiskReport | None:
         report, told = telemetry.disk, self._disk
         if report is None or (told is not None and not _differs(told, report)):

@@ -15,7 +15,7 @@ def a_source(log):
         desired_generation=0, snapshot_generation=0, read_gateway_report=lambda _: None, take_decisions=list
     )
     gpus, disk = SimpleNamespace(sample=list), SimpleNamespace(sample=lambda _: DiskReport(free_bytes=5))
-    return TelemetrySource("n1", "boot", files, gpus, disk, lambda replica_id, lines: log[-lines:])
+    return TelemetrySource("n1", "boot", files, gpus, disk, log_tail=lambda _, lines: log[-lines:])
 
 
 def tail(source, state, now):
