@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from workers.agent.parent import end_with_parent
 from workers.agent.weights import repository_directory
 
 _ENDPOINT = "https://huggingface.co"
@@ -222,6 +223,7 @@ def main() -> int:
     parser.add_argument("--revision", default="")
     parser.add_argument("--hub", type=Path, required=True)
     chosen = parser.parse_args()
+    end_with_parent()
     endpoint, token = os.environ.get("HF_ENDPOINT") or _ENDPOINT, os.environ.get("HF_TOKEN", "")
     repository = Repository(chosen.repository, endpoint=endpoint, token=token, sleep=time.sleep)
     try:
