@@ -108,7 +108,7 @@ def _listed(meta: Any) -> tuple[str, int, str]:
 def _open(
     store: StoreAddress, bucket: str, environ: Mapping[str, str], credentials: dict[str, str], patience: Patience
 ) -> S3Store:
-    options: dict[str, Any] = {
+    options: dict[str, Any] = credentials | {
         "skip_signature": store.credentials == ANONYMOUS,
         "region": store.region or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or _DEFAULT_REGION,
         "virtual_hosted_style_request": not store.is_path_style,
@@ -119,7 +119,6 @@ def _open(
     return S3Store(
         bucket,
         **options,
-        **credentials,
         client_options={
             "allow_http": endpoint.startswith("http://"),
             "connect_timeout": timedelta(seconds=patience.connect_s),
