@@ -1,11 +1,13 @@
 """How long a plan takes: `python -m benchmarks.placement [--gpus 10000] [--replicas 2000]`.
 
-Three fleets: all nodes idle and alike; nodes of five GPU models, half in use; and one where foreign processes use a
-different amount on every GPU, so that no two nodes are alike and nothing can be looked at once for many.
+Four fleets: all nodes idle and alike; nodes of five GPU models, half in use; one where foreign processes use a
+different amount on every GPU, so that no two nodes are alike and nothing can be looked at once for many; and that one
+with disks that most weights do not fit on.
 """
 
 import argparse
 import time
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -26,13 +28,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     print(f"{arguments.gpus} GPUs, {arguments.replicas} replicas; CPU seconds of one core")
-    for name, models, used, foreign in (
-        ("idle, all alike", ["H100"], 0.0, False),
-        ("five models, half in use", list(_MODELS), 0.5, False),
-        ("every GPU different", list(_MODELS), 0.5, True),
+    for name, models, used, foreign, disk_gib in (
+        ("idle, all alike", ["H100"], 0.0, False, (4000, 4000)),
+        ("five models, half in use", list(_MODELS), 0.5, False, (4000, 4000)),
+        ("every GPU different", list(_MODELS), 0.5, True, (4000, 4000)),
+        ("small disks", list(_MODELS), 0.5, True, (0, 160)),
     ):
         random = Random(arguments.seed)
         nodes = _fleet(random, arguments.gpus // _GPUS_PER_NODE, models, used, is_foreign=foreign)
+        nodes = [replace(node, disk_free_bytes=random.randint(*disk_gib) * _GIB) for node in nodes]
         demands = _demands(random, arguments.replicas)
         before = time.process_time()
         plan = make_plan(nodes, demands)
@@ -79,10 +83,11 @@ def _occupant(number: int, index: int) -> Occupant:
 def _demands(random: Random, count: int) -> list[Demand]:
     demands: list[Demand] = []
     while len(demands) < count:
-        shape, deployment_id = _shape(random), UUID(int=100 + len(demands))
+        shape, number = _shape(random), 100 + len(demands)
+        weights = {"weights_key": f"w{number}", "weights_bytes": random.randint(15, 140) * _GIB}
         for _ in range(min(_REPLICAS_PER_DEPLOYMENT, count - len(demands))):
             replica_id = UUID(int=1_000_000 + len(demands))
-            demands.append(Demand(replica_id=replica_id, deployment_id=deployment_id, shape=shape))
+            demands.append(Demand(replica_id=replica_id, deployment_id=UUID(int=number), shape=shape, **weights))
     return demands
 
 

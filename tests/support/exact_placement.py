@@ -30,6 +30,7 @@ class _Exact:
         self._share_gpus()
         self._open_nodes_and_islands()
         self._spread()
+        self._share_disks()
 
     def solve(self):
         self.model.minimize(sum(self.cost))
@@ -143,6 +144,19 @@ class _Exact:
         found = self.model.new_bool_var("")
         self.model.add_max_equality(found, list(flags))
         return found
+
+    def _share_disks(self):
+        """Weights are fetched once for all replicas of a node that load them; a gibibyte stays free."""
+        for number, node in enumerate(self.nodes):
+            needing = {}
+            for demand in self.demands:
+                if demand.weights_bytes and demand.weights_key not in {*node.cached, *node.coming}:
+                    places = self.choices[demand.replica_id]
+                    here = [variable for variable, place in places if any(n == number for n, _ in place)]
+                    needing.setdefault((demand.weights_key, demand.weights_bytes), []).extend(here)
+            fetched = [size // _GIB * self._any(here) for (_, size), here in needing.items() if here]
+            room = -1 if node.disk_free_bytes is None else node.disk_free_bytes - _GIB - sum(node.coming.values())
+            self.model.add(sum(fetched) <= max(0, room // _GIB))
 
     def _spread(self):
         for deployment_id in {demand.deployment_id for demand in self.demands}:

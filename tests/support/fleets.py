@@ -24,7 +24,7 @@ def gpu(index, model="H100", *, gib=None, island=0, numa=None, **facts):
 
 
 def node(number, *gpus, **facts):
-    fields = {"node_id": UUID(int=number), "name": f"n{number:04}", "accelerators": gpus}
+    fields = {"node_id": UUID(int=number), "name": f"n{number:04}", "accelerators": gpus, "disk_free_bytes": 4096 * GIB}
     return NodeView(**(fields | {"engines": frozenset({"vllm"})} | facts))
 
 

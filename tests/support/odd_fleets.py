@@ -29,6 +29,8 @@ def _odd_node(random, number, avoids):
         is_cordoned=random.random() < 0.05,
         state="offline" if random.random() < 0.05 else "online",
         cached=frozenset(f"w{each}" for each in range(1, 5) if random.random() < 0.3),
+        coming={f"w{random.randint(1, 5)}": random.randint(0, 20) * GIB} if random.random() < 0.2 else {},
+        disk_free_bytes=random.choice([4096, 4096, 4096, 45, 21, 20, 0]) * GIB if random.random() < 0.95 else None,
         occupants=tuple(_odd_occupants(random, number, accelerators, avoids)),
     )
 

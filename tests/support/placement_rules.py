@@ -4,12 +4,24 @@ from itertools import combinations
 
 from apps.placement.policies.fleet import MIG
 
+GIB = 1024**3
+
 
 def broken_rules(nodes, placed):
     """`placed` are pairs of a demand and its stages; who is an occupant of `nodes` is there besides."""
     by_id = {node.node_id: node for node in nodes}
     wrong = [text for demand, stages in placed for text in _of_one(by_id, demand, stages)]
-    return [*wrong, *_of_memory(nodes, placed), *_of_neighbours(by_id, placed)]
+    return [*wrong, *_of_memory(nodes, placed), *_of_neighbours(by_id, placed), *_of_disks(nodes, placed)]
+
+
+def _of_disks(nodes, placed):
+    for node in nodes:
+        there = {*node.cached, *node.coming, ""}
+        here = [each for each, stages in placed if any(stage.node_id == node.node_id for stage in stages)]
+        fetched = {each.weights_key: each.weights_bytes for each in here if each.weights_key not in there}
+        room = (node.disk_free_bytes or 0) - GIB - sum(node.coming.values())
+        if any(fetched.values()) and sum(fetched.values()) > room:
+            yield f"more weights are fetched than the disk of {node.name} holds"
 
 
 def gpus_of(by_id, stages):

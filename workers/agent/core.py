@@ -13,6 +13,7 @@ from msgspec import structs
 from workers.agent import lease
 from workers.agent.accelerators import Accelerators
 from workers.agent.care import EngineCare
+from workers.agent.disk import WeightsDisk
 from workers.agent.fetches import Fetches
 from workers.agent.gateway_keeper import REMOVED_GRACE_S, GatewayKeeper
 from workers.agent.lease import Sightings
@@ -59,8 +60,14 @@ class Agent:
         self._accelerators = Accelerators(open_gpus(environ), own_sessions=self._processes.leader_pids)
         self._hub = hub_directory(environ)
         self._seen = Sightings(heard_at=boot_clock())
+        self._disk = WeightsDisk(self._hub)
         self._telemetry = TelemetrySource(
-            settings.node_id, self._boot_id, self._files, self._accelerators, self._processes.log_tail
+            settings.node_id,
+            self._boot_id,
+            self._files,
+            self._accelerators,
+            self._disk,
+            log_tail=self._processes.log_tail,
         )
         self._link = Link(
             settings.control_url,
@@ -152,7 +159,7 @@ class Agent:
             boot_id=self._boot_id,
             agent_version=AGENT_VERSION,
             gateway_url=self._settings.gateway_url,
-            inventory=take_inventory(self._accelerators, self._adapters.values(), self._hub),
+            inventory=take_inventory(self._accelerators, self._adapters.values(), self._disk.sample(time.time())),
         )
 
     def _welcomed(self, welcome: Welcome) -> None:

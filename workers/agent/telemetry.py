@@ -3,15 +3,14 @@
 import os
 import platform
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from workers.agent.accelerators import Accelerators
+from workers.agent.disk import WeightsDisk
 from workers.agent.node_files import NodeFiles
-from workers.agent.weights import cached_weights, free_disk_bytes
-from workers.contracts.telemetry import NodeTelemetry, ReplicaReport
+from workers.contracts.telemetry import DiskReport, NodeTelemetry, ReplicaReport
 from workers.engines.interface import EngineAdapter
 
 AGENT_VERSION = "0.1.0"
@@ -31,12 +30,15 @@ class TelemetrySource:
         boot_id: str,
         files: NodeFiles,
         accelerators: Accelerators,
+        disk: WeightsDisk,
+        *,
         log_tail: Callable[[str, int], list[str]],
     ) -> None:
         self._node_id = node_id
         self._boot_id = boot_id
         self._files = files
         self._accelerators = accelerators
+        self._disk = disk
         self._log_tail = log_tail
         self._sequence = 0
         self._told: dict[str, tuple[list[str], float]] = {}
@@ -55,6 +57,7 @@ class TelemetrySource:
             snapshot_generation=self._files.snapshot_generation,
             replicas=[self._with_tail(report, now) for report in reports],
             accelerators=self._accelerators.sample(),
+            disk=self._disk.sample(now),
             gateway=self._files.read_gateway_report(now),
             decisions=self._files.take_decisions(),
         )
@@ -68,13 +71,13 @@ class TelemetrySource:
         return structs.replace(report, log_tail=tail)
 
 
-def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter], hub: Path) -> dict[str, Any]:
+def take_inventory(accelerators: Accelerators, adapters: Iterable[EngineAdapter], disk: DiskReport) -> dict[str, Any]:
     return {
         "hostname": platform.node(),
         "cpu_count": os.cpu_count(),
         "memory_bytes": accelerators.memory_total_bytes,
         "gpus": accelerators.gpu_names,
-        "weights": cached_weights(hub),
-        "disk_free_bytes": free_disk_bytes(hub),
+        "weights": disk.weights,
+        "disk_free_bytes": disk.free_bytes,
         "engines": [adapter.name for adapter in adapters if adapter.is_available()],
     }

@@ -16,7 +16,7 @@ def hub_directory(environ: Mapping[str, str]) -> Path:
 
 
 def cached_weights(hub: Path) -> dict[str, int]:
-    """Bytes by key. A download that has not ended is not there yet."""
+    """Bytes by key: of a revision by its commit, and by the branch or tag that leads there. No download on its way."""
     found = {key: _size_of(directory) for key, directory in stored_keys(hub).items()}
     for repository in sorted(hub.glob(f"{_REPOSITORY}*")):
         name = repository.name.removeprefix(_REPOSITORY).replace("--", "/")
@@ -24,6 +24,9 @@ def cached_weights(hub: Path) -> dict[str, int]:
             continue
         for snapshot in sorted(repository.glob("snapshots/*")):
             found[f"{name}@{snapshot.name}"] = found[name] = _size_of(snapshot)
+        for ref in sorted(repository.glob("refs/*")):
+            if ref.is_file() and (size := found.get(f"{name}@{ref.read_text().strip()}")):
+                found[f"{name}@{ref.name}"] = size
     return found
 
 

@@ -72,6 +72,13 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     pcie_width: int | None = None
 
 
+class DiskReport(Struct, frozen=True, kw_only=True):
+    """The disk that weights are fetched to: what is free there, and the bytes of the weights on it, by their keys."""
+
+    free_bytes: int | None = None
+    weights: dict[str, int] = field(default_factory=dict)
+
+
 class EndpointEstimate(Struct, frozen=True, kw_only=True):
     """What the gateway believes of an engine. Errors are shares of what was expected; None is unknown.
 
@@ -176,5 +183,6 @@ class NodeTelemetry(Struct, frozen=True, kw_only=True):
     snapshot_generation: int
     replicas: list[ReplicaReport] = field(default_factory=list)
     accelerators: list[AcceleratorReport] = field(default_factory=list)
+    disk: DiskReport | None = None
     gateway: GatewayReport | None = None
     decisions: list[RequestDecision] = field(default_factory=list)

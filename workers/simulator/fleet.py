@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.link import DesiredPush, Hello, SnapshotPush, Telemetry, decode_to_agent
-from workers.contracts.telemetry import AcceleratorReport, NodeTelemetry, ReplicaReport
+from workers.contracts.telemetry import AcceleratorReport, DiskReport, NodeTelemetry, ReplicaReport
 
 _GIB = 1024**3
 _STARTS_AFTER_S = 3.0
@@ -28,6 +28,7 @@ _MOMENTS = 4
 # As the driver names them, with their memory.
 _GPUS = (("NVIDIA H100 80GB HBM3", 80), ("NVIDIA A100-SXM4-80GB", 80), ("NVIDIA L4", 24), ("NVIDIA H200", 141))
 _WITHOUT_NVLINK = {"NVIDIA L4"}
+_DISK = DiskReport(free_bytes=4096 * _GIB)
 
 
 class NodeAccount(Struct, frozen=True):
@@ -154,6 +155,7 @@ class SimulatedNode:
             snapshot_generation=self._snapshot_generation,
             replicas=reports,
             accelerators=self._moments[sequence % _MOMENTS],
+            disk=_DISK,
         )
 
     def _hello(self) -> Hello:

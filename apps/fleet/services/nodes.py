@@ -16,7 +16,7 @@ from apps.fleet.models import Accelerator, Node, NodeState, RemovedNode
 from apps.fleet.policies.gpus import model_of
 from apps.fleet.policies.labels import label_problem
 from apps.fleet.policies.silence import SILENT_AFTER, NodeSight, newly_lost
-from workers.contracts.telemetry import AcceleratorReport
+from workers.contracts.telemetry import AcceleratorReport, DiskReport
 
 RECONCILE = "placement.reconcile"
 MOST_PROCESSES = 20
@@ -162,6 +162,17 @@ def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) 
         _update_accelerator(known[key], facts[key])
     if gone := known.keys() - facts.keys():
         Accelerator.objects.filter(node_id=node_id, key__in=gone).delete()
+    enqueue_soon_on_commit(RECONCILE)
+
+
+@transaction.atomic
+def record_disk(*, node_id: UUID, report: DiskReport) -> None:
+    """What was told when the link was made is as old as the link."""
+    node = Node.objects.select_for_update().filter(pk=node_id).first()
+    if node is None:
+        return
+    node.inventory |= {"disk_free_bytes": report.free_bytes, "weights": report.weights}
+    node.save(update_fields=["inventory"])
     enqueue_soon_on_commit(RECONCILE)
 
 

@@ -2,10 +2,11 @@
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from uuid import UUID
 
 from apps.placement.policies.demand import APART_BY_NODE, Assignment, Demand, Shape, Stage
+from apps.placement.policies.disk import Closed, Disks
 from apps.placement.policies.fleet import NodeView
 
 # A number for nodes that are alike: looked up for every replica and group, where a tuple would be hashed each time.
@@ -84,6 +85,7 @@ class Board:
         for number, node in enumerate(ordered):
             for key in sorted(node.cached | {engine.weights_key for engine in node.sleeping}):
                 self._cached.setdefault(key, []).append(number)
+        self.disks = Disks(ordered)
         self._domains: dict[str, dict[str, list[int]]] = {}
         self.changes: list[int] = []
         self.versions = [0] * len(self.nodes)
@@ -101,6 +103,7 @@ class Board:
         for node_id in assignment.node_ids:
             number = self.numbers[node_id]
             self.nodes[number].deployments[demand.deployment_id] += sign
+            self.disks.put(number, demand, sign=sign)
             self._note_change(number)
             self._hosts.setdefault(demand.deployment_id, Counter())[number] += sign
         self._note_avoidance(demand.deployment_id, demand.avoids)
@@ -135,6 +138,10 @@ class Board:
 
     def with_weights(self, weights_key: str) -> list[int]:
         return self._cached.get(weights_key, []) if weights_key else []
+
+    def closed_to(self, demand: Demand, *, barred: frozenset[int]) -> Container[int]:
+        """Nodes where it may not go, and those `barred` besides."""
+        return Closed(barred, self.disks, demand) if demand.weights_bytes else barred
 
     def barred(self, demand: Demand) -> frozenset[int]:
         """Nodes that anti-affinity keeps it from."""

@@ -67,7 +67,9 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demand:
-    """`weights_key` names the weights that must be on the node's disk, `weights_bytes` how many there are to fetch.
+    """`weights_key` names the weights that it loads; `weights_bytes` must be fetched where they are not on the disk.
+
+    0 is nothing to fetch, or unknown.
 
     `avoids` are deployments that it must not share a node with.
     """

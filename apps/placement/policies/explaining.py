@@ -6,6 +6,7 @@ from uuid import UUID
 
 from apps.placement.policies.board import Board, NodeState
 from apps.placement.policies.demand import Assignment, Demand, Shape, Stage
+from apps.placement.policies.disk import coming_with
 from apps.placement.policies.fitting import alike, fit_stages
 from apps.placement.policies.fleet import AcceleratorView, NodeView, Occupant
 from apps.placement.policies.objective import PRICES
@@ -38,20 +39,26 @@ def explain(nodes: Sequence[NodeView], demand: Demand) -> list[Refusal]:
             reason = reason or "has a replica that must not share a node with this one"
         elif number in by_its_own:
             reason = reason or _beside_its_own(demand.shape.apart)
-        refusals += [_refusal(state, "", reason)] if reason else _of_accelerators(state, demand.shape)
+        refusals += [_refusal(state, "", reason)] if reason else _of_parts(board, number, demand)
     return refusals
 
 
 def as_if_applied(nodes: Sequence[NodeView], assignments: Sequence[Assignment]) -> list[NodeView]:
     """The fleet once a plan's replicas are in their places: what stands in the way of those that got none."""
-    taken: dict[UUID, list[Occupant]] = {}
+    taken: dict[UUID, list[tuple[Demand, Occupant]]] = {}
     accelerators = {(node.node_id, each.key): each for node in nodes for each in node.accelerators}
     for assignment in assignments:
         for stage in assignment.stages:
-            taken.setdefault(stage.node_id, []).append(
-                _occupant(assignment, stage, accelerators[stage.node_id, stage.keys[0]])
-            )
-    return [replace(node, occupants=(*node.occupants, *taken.get(node.node_id, []))) for node in nodes]
+            occupant = _occupant(assignment, stage, accelerators[stage.node_id, stage.keys[0]])
+            taken.setdefault(stage.node_id, []).append((assignment.demand, occupant))
+    return [_with(node, taken.get(node.node_id, [])) for node in nodes]
+
+
+def _with(node: NodeView, taken: Sequence[tuple[Demand, Occupant]]) -> NodeView:
+    for demand, occupant in taken:
+        coming = coming_with(node, demand)
+        node = replace(node, occupants=(*node.occupants, occupant), coming=coming)
+    return node
 
 
 def _occupant(assignment: Assignment, stage: Stage, first: AcceleratorView) -> Occupant:
@@ -79,6 +86,13 @@ def in_words(refusals: Sequence[Refusal]) -> str:
 
 def _beside_its_own(domain: str) -> str:
     return f"another replica of this deployment is {'here' if domain == 'node' else f'in the same {domain}'}"
+
+
+def _of_parts(board: Board, number: int, demand: Demand) -> list[Refusal]:
+    """Its disk and its accelerators: both are told, for either may be what can be helped."""
+    state, of_disk = board.nodes[number], board.disks.reason_against(number, demand)
+    refusals = [_refusal(state, "", of_disk)] if of_disk else []
+    return [*refusals, *_of_accelerators(state, demand.shape)]
 
 
 def _of_accelerators(state: NodeState, shape: Shape) -> list[Refusal]:

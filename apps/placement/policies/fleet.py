@@ -1,5 +1,6 @@
 """What the planner is told of the fleet: nodes, what they compute on, and who is there already. Values only."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -55,7 +56,11 @@ class SleepingEngine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeView:
-    """`engines` is what can run there, None when the agent has not said. `cached` are keys of weights on its disk."""
+    """`engines` is what can run there, None when the agent has not said. `cached` are keys of weights on its disk.
+
+    `coming` are keys of those that replicas with a place there have yet to fetch, with the bytes that are missing.
+    `disk_free_bytes` None is unknown.
+    """
 
     node_id: UUID
     name: str
@@ -67,4 +72,6 @@ class NodeView:
     accelerators: tuple[AcceleratorView, ...] = ()
     occupants: tuple[Occupant, ...] = ()
     cached: frozenset[str] = frozenset()
+    coming: Mapping[str, int] = field(default_factory=dict)
+    disk_free_bytes: int | None = None
     sleeping: tuple[SleepingEngine, ...] = ()

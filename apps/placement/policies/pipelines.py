@@ -1,5 +1,6 @@
 """A replica whose layers lie on several groups of GPUs, on one node where they fit, else on as few as possible."""
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -23,9 +24,9 @@ class _Part:
         return -len(self.stages), round(self.usd_per_h / len(self.stages), 9), self.number
 
 
-def fit_pipeline(board: Board, demand: Demand, barred: frozenset[int], fits: Fits, prices: Prices) -> tuple[Stage, ...]:
+def fit_pipeline(board: Board, demand: Demand, closed: Container[int], fits: Fits, prices: Prices) -> tuple[Stage, ...]:
     """All stages on one GPU model: the slowest stage is the pace of all. () when it fits nowhere."""
-    found = [_of_model(board, demand.shape, model, barred, fits) for model in _models(board, demand.shape)]
+    found = [_of_model(board, demand.shape, model, closed, fits) for model in _models(board, demand.shape)]
     places = [stages for stages in found if stages]
     return min(places, key=lambda stages: _rank(board, demand, stages, prices), default=())
 
@@ -40,14 +41,14 @@ def _models(board: Board, shape: Shape) -> list[str]:
     return sorted({each.model for state in board.kinds for each in state.view.accelerators if each.kind == shape.on})
 
 
-def _of_model(board: Board, shape: Shape, model: str, barred: frozenset[int], fits: Fits) -> tuple[Stage, ...]:
+def _of_model(board: Board, shape: Shape, model: str, closed: Container[int], fits: Fits) -> tuple[Stage, ...]:
     """The fewest nodes: those that take most stages first, among them the cheapest."""
     of_model = replace(shape, models=(model,))
     parts: list[_Part] = []
     for signature, numbers in board.alike.items():
         found = fits.pipeline(board.nodes[numbers[0]], signature, of_model)
         if found:
-            free = islice((number for number in numbers if number not in barred), shape.pipeline_parallel)
+            free = islice((number for number in numbers if number not in closed), shape.pipeline_parallel)
             parts += [_part(board, number, found) for number in free]
     if not shape.may_span:
         parts = [part for part in parts if len(part.stages) == shape.pipeline_parallel]

@@ -98,7 +98,8 @@ class Planner:
     def find(self, demand: Demand, *, instead_of: Iterable[int] = ()) -> Assignment | None:
         barred = self.board.barred(demand) | frozenset(instead_of)
         if demand.shape.pipeline_parallel > 1:
-            stages = fit_pipeline(self.board, demand, barred, self._fits, self._prices)
+            closed = self.board.closed_to(demand, barred=barred)
+            stages = fit_pipeline(self.board, demand, closed, self._fits, self._prices)
         else:
             stages = self._best_stage(demand, barred)
         if not stages:
@@ -112,12 +113,13 @@ class Planner:
         """The cheapest node of all, or one that is special to this replica."""
         special = self._special(demand)
         base = base_usd(demand, self._prices)
-        found = self._cheapest_for(demand.shape).find(barred.union(special))
+        found = self._cheapest_for(demand.shape).find(self.board.closed_to(demand, barred=barred.union(special)))
         best: Best | None = None
         if found is not None:
             best = self._better(None, found[0][2], found[1], found[1].usd_per_h + base, demand.shape)
+        closed = self.board.closed_to(demand, barred=barred)
         for number in special:
-            if number not in barred:
+            if number not in closed:
                 best = self._better_special(best, number, demand, base)
         return () if best is None else (self.board.stage(best[0][2], best[2]),)
 

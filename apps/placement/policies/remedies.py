@@ -6,6 +6,7 @@ from itertools import islice
 
 from apps.placement.policies.board import Board
 from apps.placement.policies.demand import Assignment, Demand, Shape
+from apps.placement.policies.disk import Disks
 from apps.placement.policies.fleet import NodeView, Occupant
 from apps.placement.policies.planning import Planner
 from apps.placement.policies.reasons import gib
@@ -29,7 +30,7 @@ def remedies(nodes: Sequence[NodeView], demand: Demand) -> list[Remedy]:
     if _try(nodes, demand) is not None:
         return []
     found = [*_relaxed(nodes, demand), *_less_memory(nodes, demand), *_wider(nodes, demand)]
-    return [*found, *_opened(nodes, demand), *_without_one(nodes, demand)]
+    return [*found, *_opened(nodes, demand), *_more_disk(nodes, demand), *_without_one(nodes, demand)]
 
 
 def _try(nodes: Sequence[NodeView], demand: Demand) -> Assignment | None:
@@ -106,6 +107,17 @@ def _opened(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
     for node in islice((each for each in opened if _may_help(each, demand)), _MOST_LOOKED_AT):
         others = [node if each.node_id == node.node_id else each for each in nodes]
         yield from _remedy(others, demand, f"uncordon {node.name}")
+
+
+def _more_disk(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:
+    """Old weights deleted, or another disk."""
+    disks = Disks(nodes)
+    missing = [(disks.missing_bytes(number, demand), node) for number, node in enumerate(nodes)]
+    short = sorted((pair for pair in missing if pair[0]), key=lambda pair: (pair[0], pair[1].name))
+    freed = ((replace(node, disk_free_bytes=(node.disk_free_bytes or 0) + lack), lack) for lack, node in short)
+    for node, lack in islice((pair for pair in freed if _may_help(pair[0], demand)), _MOST_LOOKED_AT):
+        others = [node if each.node_id == node.node_id else each for each in nodes]
+        yield from _remedy(others, demand, f"free {gib(lack)} more of the disk of {node.name}")
 
 
 def _without_one(nodes: Sequence[NodeView], demand: Demand) -> Iterator[Remedy]:

@@ -17,6 +17,7 @@ from apps.placement.policies.demand import Demand, Shape, Stage
 from apps.placement.policies.fleet import CPU, GPU, MIG, AcceleratorView, NodeView, Occupant, SleepingEngine
 from apps.placement.policies.repacking import Running
 from apps.placement.policies.shaping import Sizes, Widths, shape_of
+from apps.placement.services.weights import cached_on, coming_to, free_disk_of, weights_of
 from apps.registry.policies.memory import RUNTIME_BYTES
 from apps.registry.policies.needs import need_of
 from apps.registry.selectors import registered
@@ -57,14 +58,14 @@ def has_gpus(nodes: Iterable[NodeView]) -> bool:
 
 
 def demand_of(replica_id: UUID, deployment_id: UUID, wanted: Deployment | Revision, *, fleet_has_gpus: bool) -> Demand:
-    version = wanted.version
     requirements = read_requirements(wanted.requirements)
+    weights_key, weights_bytes = weights_of(wanted.version)
     return Demand(
         replica_id=replica_id,
         deployment_id=deployment_id,
         shape=_shape_of(wanted, requirements, fleet_has_gpus=fleet_has_gpus),
-        weights_key=version.weights_key,
-        weights_bytes=version.weight_bytes or 0,
+        weights_key=weights_key,
+        weights_bytes=weights_bytes,
         avoids=tuple(requirements.avoids),
     )
 
@@ -150,7 +151,7 @@ def _shape_of(wanted: Deployment | Revision, requirements: Requirements, *, flee
 
 def _node_view(node: Node, placed: Sequence[Replica], gpus: Sequence[_Facts]) -> NodeView:
     engines = node.inventory.get("engines")
-    cached = node.inventory.get("weights")
+    cached = cached_on(node.inventory, placed)
     price = node.labels.get(PRICE_LABEL)
     return NodeView(
         node_id=node.pk,
@@ -162,9 +163,11 @@ def _node_view(node: Node, placed: Sequence[Replica], gpus: Sequence[_Facts]) ->
         labels=node.labels,
         accelerators=(*(_accelerator_view(each, price) for each in gpus), _host_of(node)),
         occupants=tuple(_occupant(replica, node) for replica in placed),
-        cached=frozenset(map(str, cached)) if isinstance(cached, Mapping) else frozenset(),
+        cached=cached,
+        coming=coming_to(placed, cached),
+        disk_free_bytes=free_disk_of(node.inventory),
         sleeping=tuple(
-            SleepingEngine(weights_key=replica.revision.version.weights_key, keys=_keys_on(replica, node))
+            SleepingEngine(weights_key=weights_of(replica.revision.version)[0], keys=_keys_on(replica, node))
             for replica in placed
             if _has_lain_down(replica)
         ),

@@ -14,10 +14,11 @@ import msgspec
 from apps.fleet.policies.silence import SEEN_RESOLUTION, is_worth_writing
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import DesiredPush, SnapshotPush
-from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
+from workers.contracts.telemetry import AcceleratorReport, DiskReport, GatewayReport, NodeTelemetry, ReplicaReport
 
 RETRY_S = 2.0
 FOREIGN_STEP_BYTES = 64 * 1024 * 1024
+DISK_STEP_BYTES = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class TelemetryNews:
     replicas: list[ReplicaReport] | None
     gateway: GatewayReport | None
     accelerators: list[AcceleratorReport] | None
+    disk: DiskReport | None
 
 
 @dataclass
@@ -50,6 +52,7 @@ class LinkState:
     _replicas: Sequence[tuple[object, ...]] = ()
     _gateway: tuple[object, ...] | None = None
     _accelerators: Sequence[tuple[object, ...]] = ()
+    _disk: DiskReport | None = None
 
     def frames_to_push(self, newest: Newest, now_s: float) -> list[bytes]:
         frames = []
@@ -65,7 +68,7 @@ class LinkState:
     def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
         self.held_snapshot, self.held_desired = telemetry.snapshot_generation, telemetry.desired_generation
         if self.doubted_until and now < self.doubted_until:
-            self._replicas, self._gateway, self._accelerators = (), None, ()
+            self._replicas, self._gateway, self._accelerators, self._disk = (), None, (), None
         is_seen = is_worth_writing(self.seen_at, now)
         if is_seen:
             self.seen_at = now
@@ -74,11 +77,12 @@ class LinkState:
             replicas=self._new_replicas(telemetry),
             gateway=self._new_gateway(telemetry),
             accelerators=self._new_accelerators(telemetry),
+            disk=self._new_disk(telemetry),
         )
 
     def forget_written(self) -> None:
         """After a write that failed: the next telemetry is news again."""
-        self.seen_at, self._replicas, self._gateway, self._accelerators = None, (), None, ()
+        self.seen_at, self._replicas, self._gateway, self._accelerators, self._disk = None, (), None, (), None
 
     def doubt_written(self, now: datetime) -> None:
         """All of it is news for a while: a loop that forgets a silent node's replicas may still be at it."""
@@ -107,6 +111,20 @@ class LinkState:
         stored = [_stored_facts(report) for report in telemetry.accelerators]
         is_new, self._accelerators = stored != self._accelerators, stored
         return telemetry.accelerators if is_new else None
+
+    def _new_disk(self, telemetry: NodeTelemetry) -> DiskReport | None:
+        report, told = telemetry.disk, self._disk
+        if report is None or (told is not None and not _differs(told, report)):
+            return None
+        self._disk = report
+        return report
+
+
+def _differs(told: DiskReport, report: DiskReport) -> bool:
+    """Its free bytes by a step at least, as something is always being written somewhere."""
+    if told.weights != report.weights or told.free_bytes is None or report.free_bytes is None:
+        return told != report
+    return abs(told.free_bytes - report.free_bytes) >= DISK_STEP_BYTES
 
 
 def _stored_facts(report: AcceleratorReport) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from apps.deployments.services.replicas import record_replica_reports
-from apps.fleet.services.nodes import record_accelerators, record_hello
+from apps.fleet.services.nodes import record_accelerators, record_disk, record_hello
 from apps.routing.consumers.database import in_database_thread
 from apps.routing.consumers.session import TelemetryNews
 from apps.routing.services.gateways import record_gateway
@@ -56,6 +56,9 @@ def _writes_of(node_id: UUID, news: TelemetryNews, now: datetime) -> list[Callab
     if news.accelerators is not None:
         accelerators = news.accelerators
         writes.append(lambda: record_accelerators(node_id=node_id, reports=accelerators))
+    if news.disk is not None:
+        disk = news.disk
+        writes.append(lambda: record_disk(node_id=node_id, report=disk))
     return writes
 
 

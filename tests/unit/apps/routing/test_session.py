@@ -7,7 +7,7 @@ import pytest
 from apps.routing.consumers.session import RETRY_S, LinkState, Newest
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import DesiredPush, SnapshotPush, decode_to_agent
-from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTelemetry, ReplicaReport
+from workers.contracts.telemetry import AcceleratorReport, DiskReport, GatewayReport, NodeTelemetry, ReplicaReport
 
 pytestmark = pytest.mark.unit
 
@@ -88,6 +88,23 @@ def test_counters_that_move_are_not_news_for_postgres():
     link.telemetry_came(telemetry(gateway=GatewayReport(gateway_id="g", boot_id="b", active_generation=7)), NOW)
     later = GatewayReport(gateway_id="g", boot_id="b", active_generation=7, requests_total=5)
     assert link.telemetry_came(telemetry(gateway=later), NOW).gateway is None
+
+
+def disk(free_gib, **weights):
+    return telemetry(disk=DiskReport(free_bytes=int(free_gib * 1024**3), weights=weights))
+
+
+def test_a_disk_is_news_when_weights_came_or_a_gibibyte_went_and_not_each_time_something_is_written():
+    link = state()
+    told = [disk(10), disk(9.9), disk(9.2), disk(9), disk(9, w=7), disk(9.1, w=7), disk(10, w=7), telemetry()]
+    news = [link.telemetry_came(each, NOW).disk for each in told]
+    assert [each and round(each.free_bytes / 1024**3, 1) for each in news] == [10, None, None, 9, 9, None, 10, None]
+
+
+def test_a_disk_of_which_nothing_is_known_any_more_is_news():
+    link = state()
+    link.telemetry_came(disk(10), NOW)
+    assert link.telemetry_came(telemetry(disk=DiskReport()), NOW).disk == DiskReport()
 
 
 def test_a_replica_that_changed_state_is_news():

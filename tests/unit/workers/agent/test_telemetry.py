@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from workers.agent.telemetry import TelemetrySource
-from workers.contracts.telemetry import ReplicaReport
+from workers.contracts.telemetry import DiskReport, ReplicaReport
 
 pytestmark = pytest.mark.unit
 
@@ -14,7 +14,8 @@ def a_source(log):
     files = SimpleNamespace(
         desired_generation=0, snapshot_generation=0, read_gateway_report=lambda _: None, take_decisions=list
     )
-    return TelemetrySource("n1", "boot", files, SimpleNamespace(sample=list), lambda replica_id, lines: log[-lines:])
+    gpus, disk = SimpleNamespace(sample=list), SimpleNamespace(sample=lambda _: DiskReport(free_bytes=5))
+    return TelemetrySource("n1", "boot", files, gpus, disk, log_tail=lambda _, lines: log[-lines:])
 
 
 def tail(source, state, now):

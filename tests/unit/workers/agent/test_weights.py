@@ -16,6 +16,15 @@ def test_weights_are_known_by_repository_and_by_revision(tmp_path):
     assert cached_weights(tmp_path) == {"meta-llama/Llama-3-8B@abc": 7, "meta-llama/Llama-3-8B": 7}
 
 
+def test_a_branch_or_tag_that_leads_to_a_revision_names_it_too(tmp_path):
+    put(tmp_path, "models--a--b", "abc", 7)
+    refs = tmp_path / "models--a--b/refs"
+    (refs / "pr").mkdir(parents=True)
+    (refs / "main").write_text("abc\n")
+    (refs / "v2").write_text("another")
+    assert cached_weights(tmp_path) == {"a/b": 7, "a/b@abc": 7, "a/b@main": 7}
+
+
 def test_a_download_that_has_not_ended_is_not_there(tmp_path):
     put(tmp_path, "models--a--b", "abc", 7)
     (tmp_path / "models--a--b/blobs").mkdir()
