@@ -43,8 +43,8 @@ class ModelForm(forms.Form):
 class VersionForm(forms.Form):
     label = forms.SlugField(max_length=30, help_text="Tells it from the model's other versions.")
     engine = forms.ChoiceField(choices=Engine.choices)
-    source = forms.CharField(max_length=500, help_text="A Hugging Face repository, or a path on the nodes.")
-    revision = forms.CharField(max_length=100, required=False, help_text="A branch, tag or commit of the repository.")
+    source = forms.CharField(max_length=500, help_text="A repository, s3://BUCKET/PREFIX, or a path on nodes.")
+    revision = forms.CharField(max_length=100, required=False, help_text="Of a repository; a store's is read.")
     served_name = forms.CharField(max_length=200, help_text="What the engine calls it in its own API.")
     max_context_tokens = forms.IntegerField(
         label="Context, tokens", min_value=1, max_value=2**31 - 1, required=False, help_text="Empty: the model's own."

@@ -44,13 +44,13 @@ class VersionsView(OperatorView):
         model = selectors.get_model(model_id)
         new = parsed(serializers.NewVersionSerializer, request.data)
         if new.pop("fetch"):
-            new = _from_hub(new) | new
+            new = _read(new) | new
         version = services.create_version(actor=self.actor, model=model, now=self.now, **new)
         return Response(serializers.VersionSerializer(version).data, status=201)
 
 
 class ModelFactsView(OperatorView):
-    """What the hub says of a repository, for a version that is to be made."""
+    """What the hub says of a repository, or an object store of a prefix, for a version that is to be made."""
 
     has_own_filters = True
 
@@ -86,8 +86,6 @@ class VersionView(OperatorView):
         return Response(status=204)
 
 
-def _from_hub(new: dict[str, Any]) -> dict[str, Any]:
+def _read(new: dict[str, Any]) -> dict[str, Any]:
     """What was given wins."""
-    facts = services.fetch_facts(source=new["source"], revision=new.get("revision", ""))
-    read = {"config": facts.config, "weight_bytes": facts.weight_bytes, "licence": facts.licence, "tags": facts.tags}
-    return {name: value for name, value in read.items() if value} | {"revision": facts.commit or facts.revision}
+    return services.fetch_facts(source=new["source"], revision=new.get("revision", "")).pinned

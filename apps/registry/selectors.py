@@ -1,10 +1,12 @@
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.registry.models import Model, ModelVersion
 from apps.registry.policies.needs import Registered
+from workers.contracts.stores import SourceError, StoreAddress, parse_source, store_of_bucket
 
 
 def list_models() -> QuerySet[Model]:
@@ -43,3 +45,12 @@ def registered(version: ModelVersion) -> Registered:
         max_context_tokens=version.max_context_tokens,
         engine_args=version.engine_args,
     )
+
+
+def store_of(source: str) -> StoreAddress | None:
+    """Where the bucket of an s3:// source is; None for another kind of source, and for a bucket that nobody set up."""
+    try:
+        stored = parse_source(source)
+    except SourceError:
+        return None
+    return store_of_bucket(settings.OBJECT_STORES, stored.bucket) if stored else None

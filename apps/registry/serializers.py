@@ -49,7 +49,9 @@ class NewVersionSerializer(serializers.Serializer[Any]):
     licence = serializers.CharField(max_length=100, required=False)
     tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
     lora_adapters = serializers.ListField(child=LoRAAdapterSerializer(), max_length=64, required=False)
-    fetch = serializers.BooleanField(default=False, help_text="Reads what is left out from the hub.")
+    fetch = serializers.BooleanField(
+        default=False, help_text="Reads what is left out from the hub; of an object store it is always read."
+    )
     config = serializers.DictField(required=False, help_text="The model's own config.json.")
     weight_index = serializers.DictField(required=False, help_text="Its model.safetensors.index.json.")
     weight_bytes = serializers.IntegerField(required=False, min_value=1, max_value=2**62)
@@ -65,13 +67,17 @@ class VersionDescriptionSerializer(serializers.Serializer[Any]):
     tags = serializers.ListField(child=serializers.SlugField(max_length=40), max_length=30, required=False)
 
 
-@extend_schema_field({"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9_-]{0,90}/[A-Za-z0-9][A-Za-z0-9_-]{0,90}$"})
+_REPOSITORY = r"[A-Za-z0-9][A-Za-z0-9_-]{0,90}/[A-Za-z0-9][A-Za-z0-9_-]{0,90}"
+_STORED = r"s3://[a-z0-9][a-z0-9-]{1,60}[a-z0-9]/[A-Za-z0-9][A-Za-z0-9_-]{0,90}"
+
+
+@extend_schema_field({"type": "string", "pattern": f"^({_REPOSITORY}|{_STORED})$"})
 class RepositoryField(serializers.CharField):
-    """OWNER/NAME."""
+    """OWNER/NAME, or s3://BUCKET/PREFIX."""
 
 
 class FactsQuerySerializer(serializers.Serializer[Any]):
-    """A repository of the hub."""
+    """A repository of the hub, or a prefix in an object store."""
 
     source = RepositoryField(max_length=200)  # type: ignore[assignment]  # DRF takes fields off the class
     revision = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")

@@ -27,6 +27,7 @@ API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=
 
 HUB_URL = env.http_url("TOKENYARD_HUB_URL", "https://huggingface.co")  # or a mirror of it
 HUB_TOKEN = env.text("TOKENYARD_HUB_TOKEN", "")
+OBJECT_STORES = env.stores("TOKENYARD_STORES")  # docs/howto/object-stores.md
 
 WEBHOOK_TRUSTED_HOSTS = env.texts("TOKENYARD_WEBHOOK_TRUSTED_HOSTS", [])  # inside the network, and meant to be called
 EMAIL_HOST = env.text("TOKENYARD_SMTP_HOST", "")

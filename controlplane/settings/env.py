@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.identity.policies import read_group_rules
+from workers.contracts.stores import StoreAddress, StoreSettingsError, read_stores
 
 SIGNING_SEED_BYTES = 32
 SECRET_KEY_BYTES = 48
@@ -53,6 +54,15 @@ def networks(name: str) -> list[str]:
 
 def directory(name: str, default: Path) -> Path:
     return Path(text(name, str(default))).expanduser().resolve()
+
+
+def stores(name: str) -> list[StoreAddress]:
+    """A file of TOML, a table for each; none without it."""
+    path = os.environ.get(name, "").strip()
+    try:
+        return read_stores(Path(path).expanduser().read_text()) if path else []
+    except (OSError, UnicodeDecodeError, StoreSettingsError) as error:
+        raise ImproperlyConfigured(f"{name}={path!r} should be a file that describes object stores: {error}") from error
 
 
 def http_url(name: str, default: str | None = None) -> str:

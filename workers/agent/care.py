@@ -18,9 +18,10 @@ from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.pauses import pause_between, without_pause
 from workers.agent.probes import probe, put_to_sleep, try_out, wake_up
 from workers.agent.processes import EngineProcesses, boot_clock
+from workers.agent.sources import source_of
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, GatewayReport, ReplicaReport
-from workers.engines.interface import EngineAdapter, SpecRefusedError, WeightsSource
+from workers.engines.interface import EngineAdapter, SpecRefusedError
 from workers.engines.registry import get_adapter
 
 log = logging.getLogger(__name__)
@@ -103,21 +104,12 @@ class EngineCare:
     def _missing_weights(self, processes: Mapping[str, ProcessView], now: float) -> dict[str, WeightsView]:
         desired = self._files.desired
         absent = [spec for spec in desired.replicas if spec.replica_id not in processes] if desired else []
-        found = {}
-        for spec in absent:
-            source = None if spec.is_draining or spec.is_asleep else self._source_of(spec)
-            view = self._fetches.look(spec, source, now) if source else None
-            if view is not None:
-                found[spec.replica_id] = view
-        return found
-
-    def _source_of(self, spec: ReplicaSpec) -> WeightsSource | None:
-        """A spec that is refused says why when it is started."""
-        adapter = self._adapters.get(spec.engine)
-        try:
-            return adapter.weights(spec) if adapter else None
-        except SpecRefusedError:
-            return None
+        wanted = [spec for spec in absent if not spec.is_draining and not spec.is_asleep]
+        sources = {spec.replica_id: source for spec in wanted if (source := source_of(spec, self._adapters))}
+        if desired is not None:
+            self._fetches.keep_only(set(sources.values()))
+        views = {spec.replica_id: self._fetches.look(spec, sources.get(spec.replica_id), now) for spec in wanted}
+        return {replica_id: view for replica_id, view in views.items() if view is not None}
 
     def _offer(self, reports: list[ReplicaReport], processes: Mapping[str, ProcessView], now: float) -> None:
         tells_usage = self._reports_continuous_usage
@@ -185,14 +177,15 @@ class EngineCare:
         task.add_done_callback(lambda _: self._doing.pop(key, None))
 
     def _fetch(self, spec: ReplicaSpec) -> None:
-        source = self._source_of(spec)
+        source = source_of(spec, self._adapters)
         if source is not None:
             self._fetches.begin(source, boot_clock())
 
     def _start(self, action: Action) -> None:
         spec = action.spec
         try:
-            self._processes.start(spec, get_adapter(self._adapters, spec.engine).plan(spec))
+            plan = get_adapter(self._adapters, spec.engine).plan(self._fetches.local_spec(spec))
+            self._processes.start(spec, plan)
         except (SpecRefusedError, OSError) as error:
             log.warning("replica %s cannot be started: %s", spec.replica_id, error)
             self._memories[spec.replica_id] = reconcile.remember_refusal(

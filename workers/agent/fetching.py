@@ -5,16 +5,13 @@ it has done so far goes to standard output each second, one JSON object per line
 """
 
 import argparse
-import fcntl
 import hashlib
 import os
-import shutil
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,24 +19,16 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from workers.agent.downloads import FetchError, Progress, Teller, check_room, locked
 from workers.agent.parent import end_with_parent
 from workers.agent.weights import repository_directory
+from workers.contracts.stores import OTHER_FORMATS
 
 _ENDPOINT = "https://huggingface.co"
 _TIMEOUT_S = 30
 _TRIES = 5
 _FIRST_WAIT_S = 0.5
 _CHUNK_BYTES = 4 * 1024 * 1024
-_TOLD_EACH_S = 1.0
-# Left free on the disk, for logs and for what else is written meanwhile.
-_MARGIN_BYTES = 1024**3
-_GIB = 1024**3
-# The same weights in other clothes.
-_OTHER_FORMATS = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf")
-
-
-class FetchError(Exception):
-    """The message is for people."""
 
 
 class _Large(Struct):
@@ -61,11 +50,6 @@ class _File(Struct, rename="camel"):
 class _Listing(Struct):
     sha: str
     siblings: list[_File]
-
-
-class Progress(Struct):
-    done_bytes: int
-    total_bytes: int
 
 
 class Repository:
@@ -124,7 +108,7 @@ def fetch_weights(repository: Repository, revision: str, directory: Path, tell: 
     place = repository_directory(directory, repository.name)
     for name in ("blobs", "snapshots", "refs"):
         (place / name).mkdir(parents=True, exist_ok=True)
-    with _locked(place / ".fetching"):
+    with locked(place / ".fetching"):
         listing = repository.list_files(revision)
         files = list(_chosen(listing.siblings))
         _check_room(place, files)
@@ -162,17 +146,12 @@ def _chosen(files: Iterable[_File]) -> Iterable[_File]:
         file for file in files if not Path(file.rfilename).is_absolute() and ".." not in Path(file.rfilename).parts
     ]
     has_safetensors = any(file.rfilename.endswith(".safetensors") for file in files)
-    return [file for file in files if not (has_safetensors and file.rfilename.endswith(_OTHER_FORMATS))]
+    return [file for file in files if not (has_safetensors and file.rfilename.endswith(OTHER_FORMATS))]
 
 
 def _check_room(place: Path, files: list[_File]) -> None:
     missing = sum(file.size - _have(place / "blobs" / file.blob) for file in files)
-    free = shutil.disk_usage(place).free
-    if missing and missing + _MARGIN_BYTES > free:
-        raise FetchError(
-            f"{missing / _GIB:.1f} GiB are to be fetched, and {free / _GIB:.1f} GiB of the disk are free "
-            f"({_MARGIN_BYTES / _GIB:.0f} GiB stay so)"
-        )
+    check_room(place, missing)
 
 
 def _have(blob: Path) -> int:
@@ -198,25 +177,6 @@ def _link(link: Path, blob: Path) -> None:
         link.symlink_to(os.path.relpath(blob, link.parent))
 
 
-@contextmanager
-def _locked(path: Path) -> Any:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-class _Teller:
-    def __init__(self) -> None:
-        self._told_at = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        is_end = progress.done_bytes == progress.total_bytes
-        if is_end or time.monotonic() - self._told_at >= _TOLD_EACH_S:
-            self._told_at = time.monotonic()
-            sys.stdout.write(msgspec.json.encode(progress).decode() + "\n")
-            sys.stdout.flush()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m workers.agent.fetching", description=__doc__)
     parser.add_argument("--repository", required=True)
@@ -227,7 +187,7 @@ def main() -> int:
     endpoint, token = os.environ.get("HF_ENDPOINT") or _ENDPOINT, os.environ.get("HF_TOKEN", "")
     repository = Repository(chosen.repository, endpoint=endpoint, token=token, sleep=time.sleep)
     try:
-        fetch_weights(repository, chosen.revision, chosen.hub, _Teller())
+        fetch_weights(repository, chosen.revision, chosen.hub, Teller())
     except (FetchError, OSError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - the agent reads it
         return 1

@@ -30,6 +30,8 @@ _MAX_LOG_BYTES = 10 * 1024 * 1024
 _TAIL_BYTES = 8192
 _MARKER = "ENGINE_OF_REPLICA"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+# The agent's own, and keys to the stores that it reads for its engines.
+_NOT_FOR_ENGINES = ("TOKENYARD_", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class _Record(Struct, frozen=True, kw_only=True):
@@ -58,13 +60,13 @@ def boot_clock() -> float:
 
 
 class EngineProcesses:
-    """`environ` is passed to engines, without what is ours: an engine needs no token of the agent's."""
+    """`environ` is passed to engines, without what is ours: no engine needs the agent's token, or a store's key."""
 
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
         self._directory = directory
         self._logs = directory / "logs"
         self._logs.mkdir(parents=True, exist_ok=True)
-        self._environ = {name: value for name, value in environ.items() if not name.startswith("TOKENYARD_")}
+        self._environ = {name: value for name, value in environ.items() if not name.startswith(_NOT_FOR_ENGINES)}
         # Of our own children; empty while they run. Of an adopted process nobody learns how it ended.
         self._exit_details: dict[int, str] = {}
 

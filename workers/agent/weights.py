@@ -1,8 +1,10 @@
-"""Which weights lie on this node's disk, by the keys of versions: a repository, with or without its revision."""
+"""Which weights lie on this node's disk, by the keys of versions: a source, with or without its revision."""
 
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+
+from workers.agent.stored_weights import stored_keys
 
 _REPOSITORY = "models--"
 
@@ -15,7 +17,7 @@ def hub_directory(environ: Mapping[str, str]) -> Path:
 
 def cached_weights(hub: Path) -> dict[str, int]:
     """Bytes by key: of a revision by its commit, and by the branch or tag that leads there. No download on its way."""
-    found: dict[str, int] = {}
+    found = {key: _size_of(directory) for key, directory in stored_keys(hub).items()}
     for repository in sorted(hub.glob(f"{_REPOSITORY}*")):
         name = repository.name.removeprefix(_REPOSITORY).replace("--", "/")
         if any(repository.glob("blobs/*.incomplete")):

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from workers.contracts.stores import StoreAddress
+
 
 class ReplicaSpec(Struct, frozen=True, kw_only=True):
     """One engine process that should run. `spec_hash` changes when the process must be replaced.
@@ -15,7 +17,8 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     None all.
     `reserved_bytes` is what must be free on each before it starts. A higher `incarnation` asks for a fresh process.
     `is_asleep`: it should sleep, or not be started where its engine cannot. `weights_bytes` is what must be on the
-    node's disk; 0 is unknown.
+    node's disk; 0 is unknown. `store` is where the bucket of an s3:// source is, and `revision` the digest of what the
+    version was made of.
     """
 
     replica_id: str
@@ -41,6 +44,7 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     incarnation: int = 0
     is_asleep: bool = False
     weights_bytes: int = 0
+    store: StoreAddress | None = None
 
 
 class DesiredState(Struct, frozen=True, kw_only=True):

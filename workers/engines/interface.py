@@ -44,6 +44,9 @@ class WeightsSource(Struct, frozen=True, kw_only=True):
     repository: str
     revision: str = ""
 
+    def __str__(self) -> str:
+        return self.repository
+
 
 class TrialRequest(Struct, frozen=True, kw_only=True):
     """A small real request: an engine is offered only after it has answered one. Sent as a POST of JSON."""

@@ -14,6 +14,7 @@ from apps.deployments.models import NodeDesired, Replica
 from apps.deployments.policies.replicas import spec_hash
 from apps.fleet.models import Node
 from apps.fleet.policies.silence import LEASE
+from apps.registry.selectors import store_of
 from workers.contracts.desired import DesiredState, ReplicaSpec
 
 # A task of the agent.
@@ -82,6 +83,7 @@ def _spec_of(replica: Replica) -> ReplicaSpec:
         is_draining=replica.is_draining,
         is_asleep=replica.is_asleep,
         weights_bytes=revision.version.weight_bytes or 0,
+        store=store_of(str(process["source"])),
         **process,
         **place,
     )

@@ -8,12 +8,15 @@ from apps.registry.services.catalogue import (
     describe_version,
     draft_version,
 )
-from apps.registry.services.hub import Facts, fetch_facts
+from apps.registry.services.facts import Facts
+from apps.registry.services.hub import fetch_facts
+from apps.registry.services.stores import checked_source
 
 __all__ = [
     "Facts",
     "change_engine",
     "checked_engine_args",
+    "checked_source",
     "create_model",
     "create_version",
     "delete_model",

@@ -14,9 +14,9 @@ from apps.registry.policies.architecture import ConfigError
 from apps.registry.policies.needs import facts_of
 from apps.registry.policies.weights import total_of_index
 from apps.registry.selectors import registered
+from apps.registry.services.stores import checked_source, stored_facts
 from workers.contracts.engine_args import problem_of_engine_args
-
-_OBJECT_STORES = frozenset({"s3", "gs", "az", "abfs", "r2", "oci"})
+from workers.contracts.stores import is_digest
 
 
 @transaction.atomic
@@ -27,56 +27,52 @@ def create_model(*, actor: Actor, name: str, task: str, now: datetime) -> Model:
     return model
 
 
-@transaction.atomic
 def create_version(*, actor: Actor, model: Model, now: datetime, **fields: Any) -> ModelVersion:
-    """`fields` are those of `draft_version`."""
+    """`fields` are those of `draft_version`. No transaction waits while a store is asked."""
     version = draft_version(model=model, now=now, **fields)
-    save_checked(version)
     after = {"engine": version.engine, "source": version.source, "served_name": version.served_name}
-    record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
+    with transaction.atomic():
+        save_checked(version)
+        record_change(actor=actor, action="version.created", subject=version, now=now, after=after)
     return version
 
 
-def draft_version(
-    *,
-    model: Model,
-    label: str,
-    engine: str,
-    source: str,
-    served_name: str,
-    now: datetime,
-    engine_args: dict[str, Any] | None = None,
-    max_context_tokens: int | None = None,
-    weight_bytes: int | None = None,
-    weight_index: dict[str, Any] | None = None,
-    **facts: Any,
-) -> ModelVersion:
+def draft_version(*, model: Model, now: datetime, **fields: Any) -> ModelVersion:
     """One that is checked and not saved, so that it can be asked what it needs and where it would fit.
 
-    `facts` are the other fields of a version, as in models.py; `weight_bytes` given wins over the index's sum.
+    `fields` are those of a version, as in models.py, and `weight_index`; `weight_bytes` given wins over the index's
+    sum. What an object store holds is read unless its digest is given as `revision`.
     """
-    _check_source(source)
-    version = ModelVersion(
-        model=model,
-        label=label,
-        engine=engine,
-        source=source,
-        served_name=served_name,
-        engine_args=checked_engine_args(engine, engine_args or {}),
-        max_context_tokens=max_context_tokens,
-        weight_bytes=weight_bytes or total_of_index(weight_index or {}),
-        created_at=now,
-        **facts,
-    )
+    given = _with_what_is_stored(fields)
+    index = given.pop("weight_index", None) or {}
+    given["weight_bytes"] = given.get("weight_bytes") or total_of_index(index)
+    given["engine_args"] = checked_engine_args(given["engine"], given.get("engine_args") or {})
+    version = ModelVersion(model=model, created_at=now, **given)
     _check_shape(version)
     return version
 
 
-def _check_source(source: str) -> None:
-    """An object store would fail on the node, minutes later (docs/adr/0054)."""
-    if source.partition("://")[0] in _OBJECT_STORES and "://" in source:
-        text = "agents read no object store; give a repository, or the path under which nodes have it mounted"
-        raise InvalidInputError(text, fields={"source": text})
+def _with_what_is_stored(fields: dict[str, Any]) -> dict[str, Any]:
+    """A version of a store's is of what lies there now, whatever comes to lie there later. What was given wins."""
+    stored = checked_source(fields["source"])
+    _check_adapters(fields.get("lora_adapters") or [])
+    if stored is None:
+        return dict(fields)
+    given = fields | {"source": str(stored)}
+    if not given.get("revision"):
+        read = stored_facts(stored).pinned
+        read = {name: value for name, value in read.items() if name != "weight_bytes" or "weight_index" not in given}
+        return read | {name: value for name, value in given.items() if name != "revision"}
+    if not is_digest(given["revision"]):
+        text = "of an object store it is the digest of what lies there: leave it out, and it is read"
+        raise InvalidInputError(text, fields={"revision": text})
+    return given
+
+
+def _check_adapters(adapters: list[dict[str, Any]]) -> None:
+    if any("://" in str(each.get("source")) for each in adapters):
+        text = "adapters are read by the engine: a repository, or a path on the nodes"
+        raise InvalidInputError(text, fields={"lora_adapters": text})
 
 
 def checked_engine_args(engine: str, engine_args: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +110,10 @@ def change_engine(
 ) -> ModelVersion:
     """Another engine for the same version: its replicas are replaced."""
     before = {"engine": version.engine, "source": version.source}
-    version.engine, version.source = engine, source
+    source = str(checked_source(source) or source)
+    if source != version.source:
+        version.source, version.revision = source, _revision_of(source, version.revision)
+    version.engine = engine
     version.engine_args = checked_engine_args(engine, engine_args)
     version.max_context_tokens = max_context_tokens
     save_checked(version)
@@ -123,6 +122,14 @@ def change_engine(
     enqueue_on_commit("placement.reconcile")
     enqueue_on_commit("routing.publish")
     return version
+
+
+def _revision_of(source: str, revision: str) -> str:
+    """Of a store what lies there now; a digest means nothing anywhere else."""
+    stored = checked_source(source)
+    if stored is not None:
+        return stored_facts(stored).revision
+    return "" if is_digest(revision) else revision
 
 
 @transaction.atomic

@@ -6,7 +6,6 @@ Nothing is kept of it here; a version is made of what was read. Who is asked is 
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import requests
@@ -14,6 +13,8 @@ from django.conf import settings
 
 from apps.common.errors import DomainError, InvalidInputError, NotFoundError
 from apps.registry.policies.weights import total_of_index
+from apps.registry.services.facts import Facts
+from apps.registry.services.stores import checked_source, stored_facts
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[\w][\w./-]{0,99}")
@@ -33,21 +34,14 @@ class HubError(DomainError):
     status = 424
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """`commit` is what the revision was when it was read; `weight_bytes` None where the hub does not tell."""
-
-    source: str
-    revision: str
-    commit: str
-    config: dict[str, Any]
-    weight_bytes: int | None
-    licence: str
-    tags: list[str]
-
-
 def fetch_facts(*, source: str, revision: str = "") -> Facts:
-    """Raises InvalidInputError for what is no repository, NotFoundError, and HubError when nobody can be asked."""
+    """Of a repository, or of an object store's prefix, which has one revision: the digest of what lies there now.
+
+    Raises InvalidInputError for what is neither, NotFoundError, and HubError when nobody can be asked.
+    """
+    stored = checked_source(source)
+    if stored is not None:
+        return stored_facts(stored)
     if not _REPOSITORY.fullmatch(source):
         raise InvalidInputError("a repository is OWNER/NAME", fields={"source": "is no OWNER/NAME of the hub"})
     branch = revision or "main"

@@ -114,10 +114,3 @@ def test_a_hub_that_is_away_is_named_and_says_what_to_do(operator, settings):
     answer = facts(operator, source="acme/llama")
     assert (answer.status_code, answer.json()["code"]) == (424, "hub_unavailable")
     assert "give config and weight_bytes yourself" in answer.json()["detail"]
-
-
-def test_an_object_store_is_refused_with_what_to_do_instead(operator):
-    model = operator.post("/api/v1/models/", {"name": "llama", "task": "generate"}, format="json").json()
-    new = {"label": "v1", "engine": "vllm", "source": "s3://bucket/llama", "served_name": "llama"}
-    refused = operator.post(f"/api/v1/models/{model['id']}/versions/", new, format="json")
-    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["source"])

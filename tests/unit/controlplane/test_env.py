@@ -78,3 +78,15 @@ def test_a_generated_secret_is_made_once_and_only_its_owner_may_read_it(monkeypa
 )
 def test_celery_is_told_the_same_place_in_its_own_spelling(valkey, broker):
     assert env.broker_url(valkey) == broker
+
+
+def test_object_stores_are_read_from_a_file_and_a_bad_one_stops_the_process(monkeypatch, tmp_path):
+    path = tmp_path / "stores.toml"
+    path.write_text('[ours]\nendpoint = "https://minio"\n')
+    monkeypatch.setenv("TOKENYARD_STORES", str(path))
+    assert [each.name for each in env.stores("TOKENYARD_STORES")] == ["ours"]
+    path.write_text('[ours]\nendpoint = "minio"\n')
+    with pytest.raises(ImproperlyConfigured, match="store ours"):
+        env.stores("TOKENYARD_STORES")
+    monkeypatch.delenv("TOKENYARD_STORES")
+    assert env.stores("TOKENYARD_STORES") == []
