@@ -118,6 +118,9 @@
   for (const note of document.querySelectorAll(".toast-note")) setTimeout(() => note.remove(), TOAST_MS * 2);
   for (const dialog of document.querySelectorAll("dialog[data-open-at-once]")) dialog.showModal();
 
-  document.addEventListener("htmx:responseError", () => toast("The control plane refused that; nothing was changed", "breach"));
+  document.addEventListener("htmx:responseError", ({ detail }) => {
+    const isOut = detail.xhr.status === 401;
+    toast(isOut ? "You are signed out. What you typed stays here; send it, and you are asked to sign in first" : "The control plane refused that; nothing was changed", isOut ? "warning" : "breach");
+  });
   document.addEventListener("htmx:sendError", () => toast("The control plane cannot be reached", "breach"));
 })();

@@ -28,7 +28,7 @@ GENERATE = "generate"
 
 
 @page(Permission.SEE_KEYS)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     form = KeyForm(request.POST or None, models=_model_names())

@@ -9,7 +9,7 @@ from django.forms import Form
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_safe, require_POST
 
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require
@@ -49,7 +49,7 @@ INVITE_ID, ACCOUNT_ID, CHILD_ID = "invitation_%s", "account_%s", "below_%s"
 
 
 @page(Permission.SEE_KEYS)
-@require_GET
+@require_safe
 def members(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return _show(request, get_tenant(actor=request.actor, tenant_id=tenant_id))
 

@@ -50,7 +50,7 @@ def routes(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the weights would do; posted again with `confirmed` it is done."""
     found = get_route(route_id)
@@ -64,7 +64,7 @@ def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def route_new(request: ConsoleRequest) -> HttpResponseBase:
     form = RouteForm(request.POST or None)
     made = attempt(form, lambda: _create(request, form))

@@ -3,7 +3,7 @@
 import time
 
 from django.http import HttpResponseBase
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.policies.beliefs import beliefs_of
@@ -17,7 +17,7 @@ from apps.tenants.selectors import name_tenants
 
 
 @page(operators)
-@require_GET
+@require_safe
 def scheduler(request: ConsoleRequest) -> HttpResponseBase:
     now_s = time.time()
     frames = [frame for frame in list_frames() if not is_stale(frame, now_s)]

@@ -61,7 +61,7 @@ def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
     form = TenantForm(request.POST or None)
     tenant = attempt(form, lambda: open_tenant(actor=request.actor, now=now(), **form.cleaned_data))
@@ -79,7 +79,7 @@ def tenant(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """Posted once it shows what would change; posted again with `confirmed` it is done."""
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)

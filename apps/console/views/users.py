@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_safe, require_http_methods, require_POST
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page
@@ -23,7 +23,7 @@ from apps.tenants.services import change_access
 
 
 @page(Permission.MANAGE_USERS)
-@require_GET
+@require_safe
 def users(request: ConsoleRequest) -> HttpResponseBase:
     search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
     rows, following = newest_first(list_users(search=search), before=before)
@@ -32,7 +32,7 @@ def users(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.MANAGE_USERS, is_dangerous=True)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def user(request: ConsoleRequest, user_id: UUID) -> HttpResponseBase:
     person = get_user_by_id(user_id)
     initial = {name: getattr(person, name) for name in UserForm.base_fields}
