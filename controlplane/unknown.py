@@ -46,7 +46,9 @@ def show_what_is_not_allowed(get_response: Respond) -> Respond:
         response = get_response(request)
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED or _is_program(request):
             return response
-        return render(request, "405.html", status=response.status_code, headers={"Allow": response["Allow"]})
+        page = render(request, "405.html", status=response.status_code)
+        page["Allow"] = response["Allow"]
+        return page
 
     return middleware
 

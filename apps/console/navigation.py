@@ -34,6 +34,7 @@ OPERATOR = (
         "Now",
         (
             Item("o", "Overview", "gauge", "overview"),
+            Item("j", "Alerts", "alert-triangle", "alerts"),
             Item("f", "Fleet", "server", "fleet"),
             Item("r", "Requests", "list-details", "requests"),
             Item("q", "Scheduler", "layers-intersect", "scheduler"),
@@ -44,6 +45,7 @@ OPERATOR = (
         (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
+            Item("k", "Rollouts", "git-branch", "rollouts"),
             Item("s", "Routes", "route", "routes"),
             Item("p", "Policy lab", "adjustments-horizontal", "lab"),
         ),

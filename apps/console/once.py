@@ -12,7 +12,7 @@ _KEPT_S = 86_400
 
 
 def is_repeat(request: HttpRequest) -> bool:
-    """Whether this very content of this very page was sent before. Without Valkey nothing is known, and nothing refused."""
+    """Whether this very content of this very page was sent before. Without Valkey nothing is refused."""
     if request.method != "POST" or not request.POST.get(FIELD):
         return False
     try:

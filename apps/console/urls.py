@@ -3,6 +3,7 @@ from django.urls import path
 
 from apps.console.views import (
     account,
+    alerts,
     audit,
     budgets,
     finance,
@@ -14,6 +15,7 @@ from apps.console.views import (
     limits,
     members,
     overview,
+    parts_of_fleet,
     placing,
     prices,
     prompts,
@@ -61,6 +63,10 @@ urlpatterns = [
     path("users/<uuid:user_id>/sessions/end/", users.user_sessions_end, name="user_sessions_end"),
     path("users/<uuid:user_id>/device/remove/", users.user_device_remove, name="user_device_remove"),
     path("overview/", overview.overview, name="overview"),
+    path("alerts/", alerts.alerts, name="alerts"),
+    path("rollouts/", rollouts.rollouts, name="rollouts"),
+    path("replicas/<uuid:replica_id>/", parts_of_fleet.replica, name="replica"),
+    path("accelerators/<uuid:accelerator_id>/", parts_of_fleet.accelerator, name="accelerator"),
     path("fleet/", fleet.fleet, name="fleet"),
     path("fleet/<uuid:node_id>/", fleet.node, name="node"),
     path("fleet/<uuid:node_id>/cordon/", fleet.node_cordon, name="node_cordon"),

@@ -40,6 +40,17 @@ def api_call(*, web_url: str, method: str, path: str, body: dict[str, Any] | Non
     return _curl(method, f"{web_url}{path}", "$TOKENYARD_TOKEN", body)
 
 
+def cli_line(*words: str) -> str:
+    """The same on a command line: docs/howto/command-line.md."""
+    return shlex.join(["tokenyard", *words])
+
+
+def apply_line(document: dict[str, Any]) -> str:
+    """The same declared; it shows the difference before it does anything. JSON's values are YAML's, too."""
+    lines = [f"{name}: {json.dumps(value)}" for name, value in document.items() if value not in (None, "")]
+    return "\n".join(["tokenyard apply -f - <<'END'", *lines, "END"])
+
+
 def _curl(method: str, url: str, bearer: str, body: dict[str, Any] | None) -> str:
     lines = [f"curl -X {method} {shlex.quote(url)}", f'-H "Authorization: Bearer {bearer}"']
     if body is not None:

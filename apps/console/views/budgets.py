@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page, require

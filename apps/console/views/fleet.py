@@ -24,12 +24,14 @@ from apps.placement.services.views import list_node_views
 @page(operators)
 def fleet(request: ConsoleRequest) -> HttpResponseBase:
     nodes = list(list_nodes())
+    accelerators = [accelerator for node in nodes for accelerator in node.accelerators.all()]
+    names, ids = {each.pk: each.name for each in list_deployments()}, {(a.node_id, a.key): a.pk for a in accelerators}
     context = {
         "frame": read_frame(now_s=time.time()),
         "links": page_links(),
-        "map": map_of(list_node_views(), {each.pk: each.name for each in list_deployments()}),
+        "map": map_of(list_node_views(), names, ids),
         "nodes": nodes,
-        "accelerators": [accelerator for node in nodes for accelerator in node.accelerators.all()],
+        "accelerators": accelerators,
     }
     return render_page(request, "fleet.html", context)
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import reverse
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import InvalidInputError
 from apps.console.access import ConsoleRequest, page, require

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.lab_forms import ExperimentForm

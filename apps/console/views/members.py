@@ -9,7 +9,7 @@ from django.forms import Form
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require

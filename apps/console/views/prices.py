@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.console.access import ConsoleRequest, page
 from apps.console.finance_forms import AcceleratorPriceForm, DiscountForm, LineForm, PriceForm

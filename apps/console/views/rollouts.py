@@ -1,4 +1,4 @@
-"""A deployment's rollout, on its page: held up, taken further, taken back."""
+"""Rollouts: which are under way, where each stands; on a deployment's page held up, taken further, taken back."""
 
 from uuid import UUID
 
@@ -6,11 +6,13 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import DomainError, NotFoundError
 from apps.common.ids import read_uuid
 from apps.console.access import ConsoleRequest, operators, page
+from apps.console.rendering import render_page
+from apps.console.selectors.rollouts import list_courses, list_latest_revisions
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import get_deployment
 from apps.deployments.services.deployments import Change, change_deployment
@@ -23,6 +25,12 @@ _SAID = {
     "undo": "goes back",
     "version": "rolls out the other version",
 }
+
+
+@page(operators)
+@require_safe
+def rollouts(request: ConsoleRequest) -> HttpResponseBase:
+    return render_page(request, "rollouts.html", {"courses": list_courses(), "revisions": list_latest_revisions()})
 
 
 @page(operators)

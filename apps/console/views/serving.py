@@ -17,19 +17,18 @@ from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
 from apps.console.paging import by_name
-from apps.console.policies.snippets import api_call
+from apps.console.policies.snippets import api_call, apply_line, cli_line
 from apps.console.policies.split import shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
+from apps.console.selectors.rollouts import analyse, course_of
 from apps.console.usage_query import read_id, read_text
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import (
     get_deployment,
-    get_rollout,
     list_deployment_events,
     list_deployments,
     list_replicas,
-    list_revisions,
 )
 from apps.deployments.services.deployments import scale_deployment
 from apps.registry.models import Model
@@ -39,7 +38,6 @@ from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
 
 TOKENS_PER_PRICE = 1_000_000
-SHOWN_REVISIONS = 2
 
 
 @page(operators)
@@ -98,21 +96,26 @@ def deployment_scale(request: ConsoleRequest, deployment_id: UUID) -> HttpRespon
 
 
 def _render_deployment(request: ConsoleRequest, found: Deployment, form: ScaleForm) -> HttpResponseBase:
-    path = f"/api/v1/deployments/{found.pk}/"
+    path, course = f"/api/v1/deployments/{found.pk}/", course_of(found)
     context = {
         "frame": read_frame(now_s=time.time()),
         "live_keys": {name: f"deployment.{found.pk}.{name}" for name in ("ready", "running", "waiting")},
         "links": page_links(),
         "deployment": found,
         "replicas": list_replicas(deployment_id=found.pk),
-        "rollout": get_rollout(found),
-        "revisions": list_revisions(found.pk)[:SHOWN_REVISIONS],
+        "course": course,
+        "answered": analyse(course, actor=request.actor, now=now()),
         "other_versions": list_versions(model_id=found.version.model_id).exclude(pk=found.version_id),
         "logs": read_logs(list(found.replicas.all())),
         "replica_events": list_deployment_events(found.pk),
         "routes": [route for route in list_routes() if found.version_id in {t.version_id for t in route.targets.all()}],
         "events": list_entries_of(subject_type="deployment", subject_id=str(found.pk)),
         "form": form,
+        "scale_cli": cli_line("scale", found.name, "--replicas", str(found.replica_count)),
+        "roll_out_api": api_call(
+            web_url=settings.WEB_URL, method="PATCH", path=path, body={"version_id": "the version's id"}
+        ),
+        "roll_out_cli": apply_line({"kind": "Deployment", "name": found.name, "version": f"{found.version}"}),
         "api": api_call(
             web_url=settings.WEB_URL, method="PATCH", path=path, body={"replica_count": found.replica_count}
         ),

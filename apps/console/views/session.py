@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.timezone import now
-from django.views.decorators.http import require_safe, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.common.errors import DomainError
 from apps.common.rows import every_tenant
