@@ -3,6 +3,7 @@
 import time
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
@@ -13,9 +14,11 @@ from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
 from apps.console.policies.gpu_map import map_of
+from apps.console.policies.snippets import api_call, cli_line
 from apps.console.rendering import render_page
 from apps.console.selectors.live import read_frame
 from apps.deployments.selectors import list_deployments, list_replicas
+from apps.fleet.models import Node
 from apps.fleet.selectors import get_node, list_nodes
 from apps.fleet.services.nodes import set_cordon
 from apps.placement.services.views import list_node_views
@@ -45,8 +48,34 @@ def node(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
         "accelerators": node.accelerators.all(),
         "replicas": list_replicas(node_id=node.pk),
         "events": list_entries_of(subject_type="node", subject_id=str(node.pk)),
+        "api": _calls_for(node),
+        "cli": _lines_for(node),
     }
     return render_page(request, "node.html", context)
+
+
+def _calls_for(node: Node) -> dict[str, str]:
+    path = f"/api/v1/nodes/{node.pk}/"
+    bodies = {
+        "cordon": {"is_cordoned": True},
+        "uncordon": {"is_cordoned": False},
+        "drain": {"is_draining": True},
+        "undrain": {"is_draining": False},
+    }
+    calls = {
+        name: api_call(web_url=settings.WEB_URL, method="PATCH", path=path, body=body) for name, body in bodies.items()
+    }
+    return calls | {"remove": api_call(web_url=settings.WEB_URL, method="DELETE", path=path)}
+
+
+def _lines_for(node: Node) -> dict[str, str]:
+    return {
+        "cordon": cli_line("cordon", node.name),
+        "uncordon": cli_line("uncordon", node.name),
+        "drain": cli_line("drain", node.name),
+        "undrain": cli_line("drain", node.name, "--undo"),
+        "remove": cli_line("delete", f"node/{node.name}"),
+    }
 
 
 @page(operators)

@@ -22,6 +22,7 @@ def replica(request: ConsoleRequest, replica_id: UUID) -> HttpResponseBase:
     context = {
         "frame": read_frame(now_s=time.time()),
         "replica": found,
+        "only_this": [found],
         "replica_events": list_events(found.pk, limit=EVENTS_SHOWN),
         "logs": read_logs([found]),
         "live_keys": {name: f"replica.{found.pk}.{name}" for name in ("running", "waiting", "kv")},

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.common.errors import DomainError, NotFoundError
+from apps.common.errors import DomainError, InvalidInputError, NotFoundError
 from apps.common.ids import read_uuid
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.rendering import render_page
@@ -37,6 +37,8 @@ def rollouts(request: ConsoleRequest) -> HttpResponseBase:
 @require_POST
 def deployment_rollout(request: ConsoleRequest, deployment_id: UUID) -> HttpResponseBase:
     deployment, act = get_deployment(deployment_id), request.POST.get("act", "")
+    if act not in _SAID:
+        raise InvalidInputError("there is no such act")
     try:
         if act == "undo":
             undo_rollout(actor=request.actor, deployment=deployment, now=now())
@@ -44,7 +46,7 @@ def deployment_rollout(request: ConsoleRequest, deployment_id: UUID) -> HttpResp
             _roll_out(request, deployment)
         else:
             pause_rollout(actor=request.actor, deployment=deployment, is_paused=act == "pause", now=now())
-        messages.success(request, f"{deployment.name} {_SAID.get(act, _SAID['resume'])}.")
+        messages.success(request, f"{deployment.name} {_SAID[act]}.")
     except DomainError as error:
         messages.error(request, str(error))
     return redirect("console:deployment", deployment.pk)
