@@ -83,7 +83,9 @@ OWN_MONEY = (
 BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
+    Item("m", "Models", "box", "tenant_models"),
     Item("k", "Keys", "key", "keys"),
+    Item("d", "Batches", "stack-2", "batches"),
     Item("l", "Limits", "gauge", "tenant_limits"),
     Item("t", "Members", "users", "members"),
     Item("g", "Prompts", "eye", "prompts"),
@@ -137,9 +139,9 @@ def _spend_of(actor: Actor) -> Group:
 
 
 def _tenant_group(actor: Actor, tenant_id: UUID, name: str) -> Group:
-    """The playground asks with a key of its own, so it is for those who may make one."""
-    hidden = "" if may_create_key(actor, tenant_id) else "playground"
-    items = [item for item in BUILD if item.name != hidden]
+    """What asks a gateway does so with a key of its own, so it is for those who may make one."""
+    hidden = () if may_create_key(actor, tenant_id) else ("playground", "batches")
+    items = [item for item in BUILD if item.name not in hidden]
     return Group(name, tuple(replace(item, url=reverse(f"console:{item.name}", args=[tenant_id])) for item in items))
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Q
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
@@ -16,13 +17,13 @@ from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import ScaleForm
 from apps.console.links import page_links
-from apps.console.paging import by_name
+from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.policies.snippets import api_call, apply_line, cli_line
 from apps.console.policies.split import shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.selectors.live import read_frame, read_logs
 from apps.console.selectors.rollouts import analyse, course_of
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.deployments.models import Deployment
 from apps.deployments.selectors import (
     get_deployment,
@@ -38,19 +39,34 @@ from apps.usage.policies.pricing import ListPrice, usd_from_pico
 from apps.usage.selectors.prices import get_prices_in_force
 
 TOKENS_PER_PRICE = 1_000_000
+COLUMNS = {
+    "name": "name",
+    "version": "version__model__name",
+    "engine": "version__engine",
+    "ready": "ready_count",
+    "created": "created_at",
+}
+CSV = {
+    "deployment": lambda each: each.name,
+    "version": lambda each: str(each.version),
+    "engine": lambda each: each.version.engine,
+    "replicas_wanted": lambda each: each.wanted_count,
+    "replicas_ready": lambda each: each.ready_count,
+    "requests_at_once": lambda each: each.max_running_requests,
+    "created_at": lambda each: each.created_at,
+}
 
 
 @page(operators)
 def models(request: ConsoleRequest) -> HttpResponseBase:
-    search, after = read_text(request.GET, "q"), read_id(request.GET, "after")
-    found, following = by_name(list_models().filter(name__icontains=search), after=after)
-    versions = [version for model in found for version in model.versions.all()]
+    search = read_text(request.GET, "q")
+    listing = list_page(list_models().filter(name__icontains=search), request.GET, {"name": "name"}, default="name")
+    versions = [version for model in listing.rows for version in model.versions.all()]
     prices = get_prices_in_force(version_ids=[version.pk for version in versions], now=now())
     deployments = list(list_deployments())
     context = {
-        "models": [{"model": each, "rows": _version_rows(each, prices, deployments)} for each in found],
-        "next": following,
-        "is_first_page": after is None,
+        "models": [{"model": each, "rows": _version_rows(each, prices, deployments)} for each in listing.rows],
+        "listing": listing,
         "search": search,
     }
     return render_page(request, "models.html", context)
@@ -71,9 +87,19 @@ def _version_rows(
 
 @page(operators)
 def deployments(request: ConsoleRequest) -> HttpResponseBase:
-    traffic = _traffic_by_version()
-    rows = [{"deployment": each, "traffic": traffic.get(each.version_id, [])} for each in list_deployments()]
-    return render_page(request, "deployments.html", {"frame": read_frame(now_s=time.time()), "rows": rows})
+    search, traffic = read_text(request.GET, "q"), _traffic_by_version()
+    named = Q(name__icontains=search) | Q(version__model__name__icontains=search)
+    found = list_deployments().filter(named)
+    if is_csv(request.GET):
+        return csv_answer("deployments", CSV, sorted_rows(found, request.GET, COLUMNS, default="name"))
+    listing = list_page(found, request.GET, COLUMNS, default="name")
+    context = {
+        "frame": read_frame(now_s=time.time()),
+        "rows": [{"deployment": each, "traffic": traffic.get(each.version_id, [])} for each in listing.rows],
+        "listing": listing,
+        "search": search,
+    }
+    return render_page(request, "deployments.html", context)
 
 
 @page(operators)
