@@ -1,5 +1,9 @@
-from django.http import HttpRequest, JsonResponse
+from collections.abc import Callable
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.views.defaults import bad_request, server_error
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import AllowAny
@@ -7,6 +11,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.common.problems import CONTENT_TYPE, problem
+
+Respond = Callable[[HttpRequest], HttpResponse]
 
 
 class UnknownPathView(APIView):
@@ -31,6 +37,20 @@ def refused(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     if not _is_program(request):
         return bad_request(request, exception)
     return _problem(400, "invalid_input", "the request cannot be read")
+
+
+def show_what_is_not_allowed(get_response: Respond) -> Respond:
+    """Django refuses a method with an empty page; a person gets one in the console's own form."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED or _is_program(request):
+            return response
+        page = render(request, "405.html", status=response.status_code)
+        page["Allow"] = response["Allow"]
+        return page
+
+    return middleware
 
 
 def _is_program(request: HttpRequest) -> bool:

@@ -5,9 +5,10 @@ from functools import wraps
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from django.contrib.auth.decorators import login_required
+from django.conf import settings
+from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +18,7 @@ from apps.common.actors import Actor
 from apps.common.errors import DomainError, NotAllowedError, NotFoundError
 from apps.common.rows import see_rows_of
 from apps.common.sessions import is_fresh
+from apps.console import once
 from apps.tenants.access import with_rule
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.models import User
@@ -31,6 +33,8 @@ class ConsoleRequest(HttpRequest):
 
 
 View = Callable[..., HttpResponseBase]
+
+METHODS = ["GET", "HEAD", "POST"]
 
 everybody = Permission.SIGNED_IN
 operators = Permission.OPERATE
@@ -48,21 +52,35 @@ def page(permission: Permission, *, is_dangerous: bool = False) -> Callable[[Vie
     """
 
     def decorate(view: View) -> Callable[..., HttpResponseBase]:
-        @login_required
         @wraps(view)
         def entry(request: HttpRequest, **captured: Any) -> HttpResponseBase:
+            if request.method not in METHODS:
+                return HttpResponseNotAllowed(METHODS)
+            if not request.user.is_authenticated:
+                return _sign_in_first(request)
             signed_in = cast("ConsoleRequest", request)
             signed_in.actor = actor_of(signed_in.user)
             see_rows_of(signed_in.actor)
             if not may_somewhere(signed_in.actor, permission):
                 raise PermissionDenied
             if is_dangerous and not is_fresh(request.session, timezone.now()):
-                return _ask_again(signed_in)
-            return _answer(view, signed_in, captured)
+                return _ask_first(request, reverse("console:confirm"))
+            return _answer_once(view, signed_in, captured)
 
         return with_rule(entry, permission)
 
     return decorate
+
+
+def _answer_once(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> HttpResponseBase:
+    if once.is_repeat(request):
+        return _say_it_was_sent(request)
+    try:
+        return _answer(view, request, captured)
+    except Exception:
+        if once.FIELD in request.POST:
+            once.forget(request)
+        raise
 
 
 def _answer(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> HttpResponseBase:
@@ -76,13 +94,38 @@ def _answer(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> Ht
         raise BadRequest(error.message) from error
 
 
-def _ask_again(request: ConsoleRequest) -> HttpResponseBase:
+def _say_it_was_sent(request: ConsoleRequest) -> HttpResponseBase:
+    if _is_part(request):
+        return HttpResponse(status=204)
+    messages.warning(request, "That was sent already, and done once.")
+    return redirect(_page_before(request))
+
+
+def _sign_in_first(request: HttpRequest) -> HttpResponseBase:
+    """What a page asks for by itself does not lead its reader away: what is being typed there would be lost."""
+    if _is_part(request):
+        return HttpResponse(status=401)
+    return _ask_first(request, settings.LOGIN_URL)
+
+
+def _ask_first(request: HttpRequest, url: str) -> HttpResponseBase:
     """Afterwards the reader is back on the page whose button was pressed."""
-    came_from = urlsplit(request.headers.get("Referer", "")).path if request.method == "POST" else request.path
-    target = f"{reverse('console:confirm')}?{urlencode({'next': safe_path(request, came_from)})}"
-    if "HX-Request" in request.headers:
+    target = f"{url}?{urlencode({'next': _page_before(request)})}"
+    if _is_part(request):
         return HttpResponse(status=204, headers={"HX-Redirect": target})
     return redirect(target)
+
+
+def _page_before(request: HttpRequest) -> str:
+    """Of a form, the page that it stands on."""
+    if request.method != "POST":
+        return safe_path(request, request.get_full_path())
+    came_from = urlsplit(request.headers.get("Referer", ""))
+    return safe_path(request, f"{came_from.path}?{came_from.query}" if came_from.query else came_from.path)
+
+
+def _is_part(request: HttpRequest) -> bool:
+    return "HX-Request" in request.headers or request.headers.get("Accept") == "application/json"
 
 
 def safe_path(request: HttpRequest, asked: str | None) -> str:

@@ -34,6 +34,7 @@ OPERATOR = (
         "Now",
         (
             Item("o", "Overview", "gauge", "overview"),
+            Item("j", "Alerts", "alert-triangle", "alerts"),
             Item("f", "Fleet", "server", "fleet"),
             Item("r", "Requests", "list-details", "requests"),
             Item("q", "Scheduler", "layers-intersect", "scheduler"),
@@ -44,6 +45,7 @@ OPERATOR = (
         (
             Item("m", "Models", "box", "models"),
             Item("d", "Deployments", "rocket", "deployments"),
+            Item("k", "Rollouts", "git-branch", "rollouts"),
             Item("s", "Routes", "route", "routes"),
             Item("p", "Policy lab", "adjustments-horizontal", "lab"),
         ),
@@ -81,7 +83,9 @@ OWN_MONEY = (
 BUILD = (
     Item("h", "Home", "home", "tenant_home"),
     Item("p", "Playground", "message-chatbot", "playground"),
+    Item("m", "Models", "box", "tenant_models"),
     Item("k", "Keys", "key", "keys"),
+    Item("d", "Batches", "stack-2", "batches"),
     Item("l", "Limits", "gauge", "tenant_limits"),
     Item("t", "Members", "users", "members"),
     Item("g", "Prompts", "eye", "prompts"),
@@ -135,9 +139,9 @@ def _spend_of(actor: Actor) -> Group:
 
 
 def _tenant_group(actor: Actor, tenant_id: UUID, name: str) -> Group:
-    """The playground asks with a key of its own, so it is for those who may make one."""
-    hidden = "" if may_create_key(actor, tenant_id) else "playground"
-    items = [item for item in BUILD if item.name != hidden]
+    """What asks a gateway does so with a key of its own, so it is for those who may make one."""
+    hidden = () if may_create_key(actor, tenant_id) else ("playground", "batches")
+    items = [item for item in BUILD if item.name not in hidden]
     return Group(name, tuple(replace(item, url=reverse(f"console:{item.name}", args=[tenant_id])) for item in items))
 
 

@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "controlplane.csp.content_security_policy",
     "controlplane.caching.keep_nowhere",
     "controlplane.zones.reader_zone",
+    "controlplane.unknown.show_what_is_not_allowed",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -4,6 +4,7 @@
   const RETRY_MIN_MS = 500;
   const RETRY_MAX_MS = 10000;
   const SILENT_AFTER_MS = 4000;
+  const SIGNED_OUT = 4401;
   const dot = document.querySelector("[data-link-dot]");
   const words = document.querySelector("[data-link-text]");
   let retryMs = RETRY_MIN_MS;
@@ -63,7 +64,8 @@
       told[message.type]?.(message);
       showLink();
     });
-    socket.addEventListener("close", () => {
+    socket.addEventListener("close", ({ code }) => {
+      if (code === SIGNED_OUT) window.consoleToast("You are signed out. What you typed stays here; send it, and you are asked to sign in first", "warning");
       setTimeout(connect, retryMs * (0.5 + Math.random()));
       retryMs = Math.min(retryMs * 2, RETRY_MAX_MS);
     });

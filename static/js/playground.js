@@ -10,38 +10,13 @@
   const stop = document.getElementById("chat-stop");
   const figure = (name) => root.querySelector(`[data-figure="${name}"]`);
 
-  // A new key is known to the gateways within a second or so of being minted.
-  const KEY_ARRIVES_WITHIN_MS = 8000;
-  const KEY_RETRY_MS = 400;
-  const KEY_SPARE_S = 30;
   const COST_ARRIVES_WITHIN_MS = 20000;
   const COST_RETRY_MS = 700;
 
-  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const { askConsole, pause } = window.consoleGateway;
+  const gateway = window.consoleGateway.client(root.dataset);
   const messages = [];
-  let key = null;
-  let minting = null;
   let running = null;
-
-  async function ask(url, options = {}) {
-    const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
-    const response = await fetch(url, { ...options, headers: { "X-CSRFToken": token, Accept: "application/json" } });
-    if (!response.ok) throw new Error((await response.json().catch(() => ({}))).detail || `The console answered ${response.status}.`);
-    return response;
-  }
-
-  async function mint() {
-    const minted = await (await ask(root.dataset.keyUrl, { method: "POST" })).json();
-    key = { ...minted, mintedAt: Date.now() };
-  }
-
-  async function freshKey() {
-    if (!key || key.expires_at < Date.now() / 1000 + KEY_SPARE_S) {
-      minting ||= mint().finally(() => (minting = null));
-      await minting;
-    }
-    return key;
-  }
 
   function bubble(role, text = "") {
     root.querySelector("[data-empty]")?.remove();
@@ -78,18 +53,8 @@
       temperature: Number(document.getElementById("chat-temperature").value),
       max_tokens: Number(document.getElementById("chat-max-tokens").value),
     };
-    for (;;) {
-      const { secret, mintedAt } = await freshKey();
-      const startedAt = performance.now();
-      const response = await fetch(`${root.dataset.gatewayUrl}/v1/chat/completions`, {
-        method: "POST",
-        headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" },
-        body: JSON.stringify(body),
-        signal,
-      });
-      if (response.status !== 401 || Date.now() - mintedAt > KEY_ARRIVES_WITHIN_MS) return { response, startedAt };
-      await pause(KEY_RETRY_MS);
-    }
+    const headers = { "Content-Type": "application/json" };
+    return gateway.ask("/v1/chat/completions", { method: "POST", headers, body: JSON.stringify(body), signal });
   }
 
   // Server-sent events: blocks between blank lines; "data: [DONE]" ends the stream.
@@ -108,16 +73,11 @@
     }
   }
 
-  async function refusal(response) {
-    const error = (await response.json().catch(() => null))?.error;
-    return new Error(error?.message || `The gateway answered ${response.status}.`);
-  }
-
   async function showCost(requestId, foot) {
     const until = Date.now() + COST_ARRIVES_WITHIN_MS;
-    const query = new URLSearchParams({ key_id: key.key_id, request_id: requestId });
+    const query = new URLSearchParams({ key_id: (await gateway.freshKey()).key_id, request_id: requestId });
     while (Date.now() < until) {
-      const response = await ask(`${root.dataset.recordUrl}?${query}`);
+      const response = await askConsole(`${root.dataset.recordUrl}?${query}`);
       if (response.status === 200) {
         const record = await response.json();
         setFigure("cost", record.cost);
@@ -170,7 +130,7 @@
     let requestId = "";
     try {
       const { response, startedAt } = await open(running.signal);
-      if (!response.ok) throw await refusal(response);
+      if (!response.ok) throw await gateway.refusal(response);
       requestId = response.headers.get("x-request-id") || "";
       requestId = await receive(response, answer, startedAt);
     } catch (error) {
@@ -193,8 +153,7 @@
 
   function fail(answer, error) {
     answer.item.dataset.state = "breach";
-    const isNetwork = error instanceof TypeError;
-    answer.body.textContent = isNetwork ? `The gateway at ${root.dataset.gatewayUrl} cannot be reached.` : error.message;
+    answer.body.textContent = gateway.words(error);
     for (const name of ["ttft", "input", "output", "speed", "cost"]) if (figure(name).textContent.startsWith("…")) setFigure(name, "–");
   }
 
@@ -217,7 +176,7 @@
   });
 
   // Asked for while the first words are typed, the key has reached the gateway by the time they are sent.
-  prompt.addEventListener("input", () => freshKey().catch(() => {}), { once: true });
+  prompt.addEventListener("input", () => gateway.freshKey().catch(() => {}), { once: true });
   prompt.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

@@ -76,6 +76,25 @@
     if (event.target.closest("[data-submit-on-change]")) event.target.form.requestSubmit();
   });
 
+  // What may be done with several rows appears once one is chosen.
+  function showChosen(bar) {
+    const boxes = [...document.querySelectorAll(`[name=chosen][form="${bar.id}"]`)];
+    const count = boxes.filter((box) => box.checked).length;
+    bar.hidden = !count;
+    $("[data-chosen-count]", bar).textContent = `${count} chosen`;
+    const all = $(`[data-choose-all="${bar.id}"]`);
+    all.checked = count > 0 && count === boxes.length;
+    all.indeterminate = count > 0 && count < boxes.length;
+  }
+
+  document.addEventListener("change", ({ target }) => {
+    const id = target.dataset.chooseAll || (target.name === "chosen" && target.getAttribute("form"));
+    if (!id) return;
+    if (target.dataset.chooseAll) for (const box of document.querySelectorAll(`[name=chosen][form="${id}"]`)) box.checked = target.checked;
+    showChosen(document.getElementById(id));
+  });
+  document.querySelectorAll("[data-chosen-bar]").forEach(showChosen);
+
   let wentAt = 0;
   function goTo(key) {
     const link = $(`[data-go="${CSS.escape(key)}"]`);
@@ -118,6 +137,9 @@
   for (const note of document.querySelectorAll(".toast-note")) setTimeout(() => note.remove(), TOAST_MS * 2);
   for (const dialog of document.querySelectorAll("dialog[data-open-at-once]")) dialog.showModal();
 
-  document.addEventListener("htmx:responseError", () => toast("The control plane refused that; nothing was changed", "breach"));
+  document.addEventListener("htmx:responseError", ({ detail }) => {
+    const isOut = detail.xhr.status === 401;
+    toast(isOut ? "You are signed out. What you typed stays here; send it, and you are asked to sign in first" : "The control plane refused that; nothing was changed", isOut ? "warning" : "breach");
+  });
   document.addEventListener("htmx:sendError", () => toast("The control plane cannot be reached", "breach"));
 })();

@@ -5,8 +5,8 @@ from datetime import timedelta
 from decimal import Decimal
 
 from apps.common.actors import SYSTEM
-from apps.deployments.models import Deployment
-from apps.fleet.models import Node
+from apps.deployments.models import Deployment, Replica
+from apps.fleet.models import Accelerator, Node
 from apps.limits.models import Block, Limit, RaiseRequest
 from apps.limits.services.limits import block, set_limit
 from apps.limits.services.raises import ask_for_raise
@@ -29,6 +29,8 @@ class Yard:
     people: People
     node: Node
     deployment: Deployment
+    replica: Replica
+    accelerator: Accelerator
     route: Route
     key: APIKey
     record: UsageRecord
@@ -46,6 +48,8 @@ class Yard:
         return {
             "node_id": self.node.pk,
             "deployment_id": self.deployment.pk,
+            "replica_id": self.replica.pk,
+            "accelerator_id": self.accelerator.pk,
             "version_id": self.deployment.version_id,
             "model_id": self.deployment.version.model_id,
             "route_id": self.route.pk,
@@ -71,7 +75,8 @@ def make_yard():
     invite(actor=SYSTEM, tenant=people.tenant, email="guest@example.org", role="viewer", now=NOW)
     key, _ = create_key(actor=SYSTEM, tenant=people.tenant, name="notebook", owner_id=people.owner.pk, now=NOW)
     node, deployment = make_node(), make_deployment(stable)
-    make_replica(deployment, node=node, port=9000, state="ready")
+    replica = make_replica(deployment, node=node, port=9000, state="ready")
+    accelerator = Accelerator.objects.create(node=node, index=0, key="0", kind="gpu", name="H100", model="H100")
     route = create_route(actor=SYSTEM, public_name="demo-chat", weights={stable.pk: 90, canary.pk: 10}, now=NOW)
     record = make_record(
         tenant_id=str(people.tenant.pk), key_id=str(key.pk), user_id=str(people.owner.pk), version_id=str(stable.pk)
@@ -79,7 +84,8 @@ def make_yard():
     make_partitions(now=NOW)
     ingest_records(records=[record], node_id=node.pk, now=NOW, undecodable=[b"{"])
     record_decisions(node_id=node.pk, decisions=[decision_on(record)], now=NOW)
-    return Yard(people, node, deployment, route, key, record, **_money(people), **_limits(people.tenant))
+    parts = (people, node, deployment, replica, accelerator, route, key, record)
+    return Yard(*parts, **_money(people), **_limits(people.tenant))
 
 
 def _money(people):

@@ -14,6 +14,7 @@ _WHOLE = 100
 class Cell:
     """Percentages are of its memory; None where that is unknown. `level` is the word for its colour."""
 
+    accelerator_id: UUID | None
     key: str
     model: str
     memory_bytes: int | None
@@ -35,14 +36,20 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-def map_of(nodes: Sequence[NodeView], deployment_names: Mapping[UUID, str]) -> list[Row]:
-    """Only nodes with GPUs are on it."""
+def map_of(
+    nodes: Sequence[NodeView], deployment_names: Mapping[UUID, str], ids: Mapping[tuple[UUID, str], UUID]
+) -> list[Row]:
+    """Only nodes with GPUs are on it. `ids` are those of accelerators by node and key."""
     rows = [
         Row(
             node_id=node.node_id,
             name=node.name,
             is_open=not (node.is_cordoned or node.is_draining) and node.state == "online",
-            cells=tuple(_cell(node, each, deployment_names) for each in node.accelerators if each.kind in _ON_MAP),
+            cells=tuple(
+                _cell(node, each, deployment_names, ids.get((node.node_id, each.key)))
+                for each in node.accelerators
+                if each.kind in _ON_MAP
+            ),
         )
         for node in nodes
         if any(each.kind != CPU and each.kind in _ON_MAP for each in node.accelerators)
@@ -50,12 +57,13 @@ def map_of(nodes: Sequence[NodeView], deployment_names: Mapping[UUID, str]) -> l
     return sorted(rows, key=lambda row: row.name)
 
 
-def _cell(node: NodeView, accelerator: AcceleratorView, names: Mapping[UUID, str]) -> Cell:
+def _cell(node: NodeView, accelerator: AcceleratorView, names: Mapping[UUID, str], identity: UUID | None) -> Cell:
     there = [each for each in node.occupants if accelerator.key in each.keys]
     foreign = _percent(accelerator.foreign_bytes, accelerator.memory_bytes)
     reserved = _reserved(there, accelerator, foreign)
     shown = tuple(names.get(each.deployment_id, "?") for each in there)
     return Cell(
+        accelerator_id=identity,
         key=accelerator.key,
         model=accelerator.model,
         memory_bytes=accelerator.memory_bytes,

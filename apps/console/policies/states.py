@@ -1,7 +1,7 @@
 """What each word for a state means to somebody who looks: ok, warning, breach or unknown. Pure."""
 
 LEVELS = {
-    "ok": ("ready", "online", "active", "completed", "serving"),
+    "ok": ("ready", "online", "active", "completed", "serving", "done", "approved"),
     "warning": (
         "joining",
         "pending",
@@ -15,8 +15,11 @@ LEVELS = {
         "client_left",
         "refused",
         "rejected",
+        "progressing",
+        "placed",
+        "fetching",
     ),
-    "breach": ("failed", "offline", "suspended", "stalled"),
+    "breach": ("failed", "offline", "suspended", "stalled", "stuck"),
 }
 _LEVEL_OF_WORD = {word: level for level, words in LEVELS.items() for word in words}
 

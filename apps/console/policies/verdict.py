@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from apps.console.policies.measures import ago, measure
 
@@ -18,11 +19,16 @@ START_IS_SLOW_AFTER = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Problem:
-    """`about` names what it is about, as the frame's keys do: "node.<id>", "deployment.<id>", or a page's name."""
+    """`about` names what it is about, as the frame's keys do: "node.<id>", "deployment.<id>", or a page's name.
+
+    `since` and `whom` say again, for lists, what the text says where it is known: since when, and who notices.
+    """
 
     level: str
     text: str
     about: str
+    since: datetime | None = None
+    whom: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def _node_problems(node: NodeCondition, condition: Condition) -> Iterator[Proble
     about = f"node.{node.node_id}"
     if node.state == "offline":
         since = f", last heard {ago(condition.now - node.last_seen_at)}" if node.last_seen_at else ""
-        yield Problem(BREACH, f"Node {node.name} is silent{since}; what it runs is unknown", about)
+        yield Problem(BREACH, f"Node {node.name} is silent{since}; what it runs is unknown", about, node.last_seen_at)
     elif node.state == "online" and not node.is_fresh:
         yield Problem(UNKNOWN, f"Node {node.name} has sent no telemetry for some seconds", about)
     if node.gateway_error:
@@ -108,14 +114,15 @@ def _deployment_problems(deployment: DeploymentCondition, now: datetime) -> Iter
     about = f"deployment.{deployment.deployment_id}"
     since = f" since {ago(now - deployment.changed_at).removesuffix(' ago')}" if deployment.changed_at else ""
     count = f"{deployment.ready} of {deployment.wanted} replicas ready"
-    if deployment.public_names:
-        count = f"{count}, for those who ask for {', '.join(deployment.public_names)}"
+    whom = f"those who ask for {', '.join(deployment.public_names)}" if deployment.public_names else ""
+    noticed: dict[str, Any] = {"about": about, "since": deployment.changed_at, "whom": whom}
+    count = f"{count}, for {whom}" if whom else count
     if deployment.failed_detail:
-        yield Problem(BREACH, f"{deployment.name}: {count}{since}: {deployment.failed_detail}", about)
+        yield Problem(BREACH, f"{deployment.name}: {count}{since}: {deployment.failed_detail}", **noticed)
     elif deployment.ready < deployment.wanted:
         is_slow = not deployment.changed_at or now - deployment.changed_at > START_IS_SLOW_AFTER
         level = WARNING if deployment.is_starting and not is_slow else BREACH
-        yield Problem(level, f"{deployment.name}: {count}{since}", about)
+        yield Problem(level, f"{deployment.name}: {count}{since}", **noticed)
 
 
 def _service_problems(condition: Condition) -> Iterator[Problem]:
@@ -124,7 +131,7 @@ def _service_problems(condition: Condition) -> Iterator[Problem]:
         text = (
             f"p95 TTFT is {measure(p95, 'ms')}, last 60 s, over the {measure(slo, 'ms')} that {condition.ttft_slo_name}"
         )
-        yield Problem(WARNING, f"{text} tenants are promised", "requests")
+        yield Problem(WARNING, f"{text} tenants are promised", "requests", whom=f"{condition.ttft_slo_name} tenants")
     if condition.failures_per_s:
         yield Problem(WARNING, f"{measure(condition.failures_per_s, 'requests_per_s')} fail or are refused", "requests")
     if condition.unsent_records is not None and condition.unsent_records > MANY_UNSENT_RECORDS:

@@ -208,8 +208,18 @@ def _deployment_condition(deployment: Deployment, names: Sequence[str]) -> Deplo
 
 
 def _linked(verdict: Verdict) -> dict[str, Any]:
-    problems = [{"level": p.level, "text": p.text, "url": _url_of(p)} for p in verdict.problems]
+    problems = [_linked_problem(problem) for problem in verdict.problems]
     return {"state": verdict.state, "title": verdict.title, "note": verdict.note, "problems": problems}
+
+
+def _linked_problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "level": problem.level,
+        "text": problem.text,
+        "url": _url_of(problem),
+        "since": problem.since.isoformat() if problem.since else None,
+        "whom": problem.whom,
+    }
 
 
 def _url_of(problem: Problem) -> str:

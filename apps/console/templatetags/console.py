@@ -6,7 +6,7 @@ from typing import Any
 from django import template
 from django.http import QueryDict
 from django.templatetags.static import static
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime, now
 
@@ -17,6 +17,7 @@ from apps.console.policies.states import level_of
 
 register = template.Library()
 
+PAGE_MARKS = ("after", "before", "as")
 WORDS_OF_THEIR_OWN = {"user.signed_in": "signed in", "user.sign_in_blocked": "was kept from signing in as"}
 UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
 
@@ -129,6 +130,37 @@ def plain_measure(value: float, unit: str) -> str:
 def query(context: template.Context, **changes: Any) -> str:
     """The page's own query string with some parameters changed; None takes one away."""
     return changed_query(context["request"].GET, changes)
+
+
+@register.simple_tag(takes_context=True)
+def sort_head(context: template.Context, name: str, label: str, classes: str = "") -> SafeString:
+    """The head of a column by which `listing` may be sorted: pressed it rises, pressed again it falls."""
+    sorting = context["listing"].sorting
+    is_here = sorting.name == name
+    asked = f"-{name}" if is_here and not sorting.is_falling else name
+    order = ("descending" if sorting.is_falling else "ascending") if is_here else "none"
+    return format_html(
+        '<th scope="col" class="{}" aria-sort="{}"><a class="sort" href="{}">{}{}</a></th>',
+        classes,
+        order,
+        changed_query(context["request"].GET, {"sort": asked, "after": None}),
+        label,
+        format_html(" {}", "↓" if sorting.is_falling else "↑") if is_here else "",
+    )
+
+
+@register.simple_tag(takes_context=True)
+def query_with(context: template.Context, name: str, value: str) -> str:
+    """The first page of what is left when a filter is that; "" takes the filter away."""
+    return changed_query(context["request"].GET, {name: value or None, "after": None, "before": None})
+
+
+@register.simple_tag(takes_context=True)
+def kept_filters(context: template.Context, *own: str) -> SafeString:
+    """What else the address asks for, for a form whose own fields are `own`; which page it was is forgotten."""
+    left_out = {*own, *PAGE_MARKS}
+    pairs = [(name, value) for name, value in context["request"].GET.items() if name not in left_out]
+    return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)
 
 
 @register.simple_tag(takes_context=True)

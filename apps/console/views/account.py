@@ -39,7 +39,7 @@ def account(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(everybody)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def confirm(request: ConsoleRequest) -> HttpResponseBase:
     """Asked before a dangerous act when the last answer is too long ago."""
     has_device = find_second_factor(request.user) is not None
@@ -62,7 +62,7 @@ def password_change(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(everybody, is_dangerous=True)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def device_add(request: ConsoleRequest) -> HttpResponseBase:
     if find_second_factor(request.user) is not None:
         return redirect("console:account")

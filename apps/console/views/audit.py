@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from django.http import HttpResponseBase, StreamingHttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from apps.audit.models import AuditEntry
 from apps.audit.selectors import AuditQuery, list_matching, page_of_entries
@@ -20,7 +20,7 @@ CSV_ROWS = 10_000
 
 
 @page(Permission.SEE_AUDIT)
-@require_GET
+@require_safe
 def audit(request: ConsoleRequest) -> HttpResponseBase:
     asked, before = _asked(request), read_id(request.GET, "before")
     entries, has_more = page_of_entries(asked, before=before)
@@ -36,7 +36,7 @@ def audit(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_AUDIT)
-@require_GET
+@require_safe
 def audit_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first."""
     header = ["at", "actor_name", "action", "subject_type", "subject_id", "subject_name", "tenant_id"]

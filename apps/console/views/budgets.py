@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page, require
@@ -27,7 +27,7 @@ NEAR_PERCENT = 80
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def budgets(request: ConsoleRequest) -> HttpResponseBase:
     moment = now()
     found = [get_budget_status(budget, now=moment) for budget in list_budgets(actor=request.actor)[:SHOWN]]
@@ -37,7 +37,7 @@ def budgets(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SET_BUDGETS)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def budget_new(request: ConsoleRequest) -> HttpResponseBase:
     allowed = [tenant.pk for tenant in list_tenants(actor=request.actor) if may_set_budget(request.actor, tenant.pk)]
     form = BudgetForm(
@@ -53,7 +53,7 @@ def budget_new(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def budget(request: ConsoleRequest, budget_id: UUID) -> HttpResponseBase:
     return _shown(request, get_budget(actor=request.actor, budget_id=budget_id), key=None)
 

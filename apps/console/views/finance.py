@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import InvalidInputError
 from apps.console.access import ConsoleRequest, page
@@ -39,7 +39,7 @@ _MONTH = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 
 
 @page(Permission.SET_PRICES)
-@require_GET
+@require_safe
 def cost(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, COST_GROUPS)
     report = accelerators.report_cost(scope=query.scope(request.actor), group_by=group)
@@ -53,7 +53,7 @@ def cost(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def outcome_report(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, OUTCOME_GROUPS)
     scope = query.scope(request.actor)
@@ -66,7 +66,7 @@ def outcome_report(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def statements(request: ConsoleRequest) -> HttpResponseBase:
     tenants, zone, moment = list(list_billed_tenants(actor=request.actor)), zone_named(request.GET.get("tz", "")), now()
     first_day = _month(request.GET.get("month", "")) or moment.astimezone(zone).date().replace(day=1)
@@ -80,7 +80,7 @@ def statements(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def exports(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     query.scope(request.actor)
@@ -99,7 +99,7 @@ def _file_url(query: UsageQuery, name: str, kind: str, groups: str) -> str:
 
 
 @page(Permission.SET_PRICES)
-@require_GET
+@require_safe
 def record_health(request: ConsoleRequest) -> HttpResponseBase:
     health = get_record_health(since=health_since(now()))
     rows = [{"row": row, "url": f"/api/v1/usage/quarantine/{row.pk}/"} for row in list_quarantined()[:SHOWN]]

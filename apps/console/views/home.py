@@ -8,7 +8,7 @@ from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase, JsonResponse
 from django.urls import reverse
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import InvalidInputError
 from apps.console.access import ConsoleRequest, page, require
@@ -85,7 +85,7 @@ def playground_key(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """204 until the usage record of the request has arrived."""
     get_tenant(actor=request.actor, tenant_id=tenant_id)

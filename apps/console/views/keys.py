@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import KeyForm, RotateForm
-from apps.console.paging import newest_first
+from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import attempt, render_page, words_of_refusal
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.routing.selectors.routes import list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
@@ -25,10 +25,22 @@ from apps.tenants.selectors import get_key, get_tenant, list_children, list_keys
 from apps.tenants.services import create_key, revoke_key, rotate_key
 
 GENERATE = "generate"
+COLUMNS = {"name": "name", "owner": "owner__username", "created": "id", "expires": "expires_at"}
+CSV = {
+    "key": lambda key: key.name,
+    "prefix": lambda key: f"ty-{key.prefix}",
+    "owner": lambda key: key.owner.username if key.owner else "",
+    "models": lambda key: " ".join(key.allowed_models),
+    "paths": lambda key: " ".join(key.allowed_paths),
+    "networks": lambda key: " ".join(key.allowed_networks),
+    "created_at": lambda key: key.created_at,
+    "expires_at": lambda key: key.expires_at,
+    "revoked_at": lambda key: key.revoked_at,
+}
 
 
 @page(Permission.SEE_KEYS)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def keys(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     form = KeyForm(request.POST or None, models=_model_names())
@@ -63,15 +75,17 @@ def _render_keys(
     request: ConsoleRequest, tenant: Tenant, *, created: dict[str, Any] | None, form: KeyForm | None = None
 ) -> HttpResponseBase:
     children = list_children(actor=request.actor, tenant_id=tenant.pk)
-    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
-    found, following = newest_first(list_keys(actor=request.actor, tenant_id=tenant.pk, search=search), before=before)
+    search = read_text(request.GET, "q")
+    found = list_keys(actor=request.actor, tenant_id=tenant.pk, search=search)
+    if is_csv(request.GET):
+        return csv_answer("keys", CSV, sorted_rows(found, request.GET, COLUMNS, default="-created"))
+    listing = list_page(found, request.GET, COLUMNS, default="-created")
     context = {
         "tenant": tenant,
         "form": form or KeyForm(models=_model_names()),
         "created": created,
-        "keys": [key_row(request, key, now()) for key in found],
-        "next": following,
-        "is_first_page": before is None,
+        "keys": [key_row(request, key, now()) for key in listing.rows],
+        "listing": listing,
         "search": search,
         "children": children,
         "may_create": policies.may_create_key(request.actor, tenant.pk) and not children,

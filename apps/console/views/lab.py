@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.lab_forms import ExperimentForm
@@ -21,7 +21,7 @@ COMPARED = ("in_slo", "goodput_per_s", "usd_per_request", "usd_per_workflow", "r
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def lab(request: ConsoleRequest) -> HttpResponseBase:
     form = ExperimentForm(request.POST or None, request.FILES or None)
     run = attempt(
@@ -35,7 +35,7 @@ def lab(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_GET
+@require_safe
 def lab_run(request: ConsoleRequest, run_id: UUID) -> HttpResponseBase:
     run = get_run(run_id)
     context = {

@@ -22,7 +22,7 @@ from apps.tenants.services import accept_invitation, join_by_invitation
 
 
 @open_page
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def invitation(request: HttpRequest, token: str) -> HttpResponseBase:
     """Who is signed in accepts as that user, everybody else makes one."""
     with every_tenant():
@@ -39,7 +39,7 @@ def invitation(request: HttpRequest, token: str) -> HttpResponseBase:
 
 
 @open_page
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def reset_ask(request: HttpRequest) -> HttpResponseBase:
     form = ResetForm(request.POST or None)
     address = request.META.get("REMOTE_ADDR", "")
@@ -48,7 +48,7 @@ def reset_ask(request: HttpRequest) -> HttpResponseBase:
 
 
 @open_page
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def reset_set(request: HttpRequest, token: str) -> HttpResponseBase:
     if find_reset(text=token, now=now()) is None:
         return _over(request, "link", "Ask for another under “Forgot the password?”.")

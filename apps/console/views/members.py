@@ -9,14 +9,14 @@ from django.forms import Form
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import DomainError
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import ChildForm, InviteForm, RoleForm, ServiceAccountForm, TokenForm
-from apps.console.paging import newest_first
+from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.rendering import attempt, render_page, sentence, words_of_refusal
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.quotas.services import open_tenant_below
 from apps.tenants import policies
 from apps.tenants.matrix import Permission, scopes_for
@@ -44,12 +44,20 @@ from apps.tenants.services import (
     revoke_service_token,
 )
 
+COLUMNS = {"name": "user__username", "email": "user__email", "role": "role", "since": "id"}
+CSV = {
+    "member": lambda member: member.user.username,
+    "email": lambda member: member.user.email,
+    "role": lambda member: member.role,
+    "is_service_account": lambda member: member.user.is_service_account,
+    "since": lambda member: member.created_at,
+}
 # Several forms are on one page, each with a field of the same name.
 INVITE_ID, ACCOUNT_ID, CHILD_ID = "invitation_%s", "account_%s", "below_%s"
 
 
 @page(Permission.SEE_KEYS)
-@require_GET
+@require_safe
 def members(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return _show(request, get_tenant(actor=request.actor, tenant_id=tenant_id))
 
@@ -191,14 +199,15 @@ def _tried(
 def _show(request: ConsoleRequest, tenant: Tenant, **changes: Any) -> HttpResponseBase:
     may_manage = policies.may_manage_members(request.actor, tenant.pk)
     invitations = list_invitations(actor=request.actor, tenant_id=tenant.pk) if may_manage else []
-    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
+    search = read_text(request.GET, "q")
     found = list_members(actor=request.actor, tenant_id=tenant.pk, search=search)
-    members, following = newest_first(found, before=before)
+    if is_csv(request.GET):
+        return csv_answer("members", CSV, sorted_rows(found, request.GET, COLUMNS, default="-since"))
+    listing = list_page(found, request.GET, COLUMNS, default="-since")
     context = {
         "tenant": tenant,
-        "members": members,
-        "next": following,
-        "is_first_page": before is None,
+        "members": listing.rows,
+        "listing": listing,
         "search": search,
         "children": list_children(actor=request.actor, tenant_id=tenant.pk),
         "invitations": [each for each in invitations if each.is_open(now())],

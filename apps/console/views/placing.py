@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_POST
 
-from apps.common.errors import DomainError
+from apps.common.errors import DomainError, InvalidInputError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import DeployForm, LabelsForm
 from apps.console.policies.snippets import api_call
@@ -26,6 +26,8 @@ from apps.fleet.services.nodes import label_node, remove_node, set_drain
 from apps.placement.services.preview import Preview, preview_deployment
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import get_version
+
+REPLICA_ACTS = {"restart": restart_replica, "keep": cancel_drain, "drain": drain_replica}
 
 
 @page(operators)
@@ -95,14 +97,15 @@ def node_remove(request: ConsoleRequest, node_id: UUID) -> HttpResponseBase:
 @page(operators)
 @require_POST
 def replica_act(request: ConsoleRequest, replica_id: UUID) -> HttpResponseBase:
-    replica = get_replica(replica_id)
-    act = {"restart": restart_replica, "keep": cancel_drain}.get(request.POST.get("act", ""), drain_replica)
+    replica, act = get_replica(replica_id), REPLICA_ACTS.get(request.POST.get("act", ""))
+    if act is None:
+        raise InvalidInputError("there is no such act")
     try:
         act(actor=request.actor, replica=replica, now=now())
         messages.success(request, "The replica's agent has been asked; what becomes of it is among its events.")
     except DomainError as error:
         messages.error(request, sentence(error.message))
-    return redirect("console:deployment", replica.deployment_id)
+    return redirect("console:replica", replica.pk)
 
 
 @page(operators)

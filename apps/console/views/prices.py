@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.console.access import ConsoleRequest, page
 from apps.console.finance_forms import AcceleratorPriceForm, DiscountForm, LineForm, PriceForm
@@ -31,7 +31,7 @@ Save = Callable[..., PriceEntry | TenantDiscount | AcceleratorPrice]
 
 
 @page(Permission.SET_PRICES)
-@require_GET
+@require_safe
 def price_book(request: ConsoleRequest) -> HttpResponseBase:
     moment = now()
     context = {
@@ -80,21 +80,21 @@ def _discount_row(entry: TenantDiscount) -> dict[str, Any]:
 
 
 @page(Permission.SET_PRICES)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def price_new(request: ConsoleRequest) -> HttpResponseBase:
     form = PriceForm(request.POST or None)
     return _line(request, form, set_price, title="New price", path="/api/v1/prices/")
 
 
 @page(Permission.SET_PRICES)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def discount_new(request: ConsoleRequest) -> HttpResponseBase:
     form = DiscountForm(request.POST or None)
     return _line(request, form, set_discount, title="New discount", path="/api/v1/discounts/")
 
 
 @page(Permission.SET_PRICES)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def accelerator_price_new(request: ConsoleRequest) -> HttpResponseBase:
     form = AcceleratorPriceForm(request.POST or None)
     return _line(

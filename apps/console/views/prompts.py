@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from apps.console.access import ConsoleRequest, page, require
 from apps.console.forms import PromptsForm
@@ -23,7 +23,7 @@ from apps.tenants.selectors import get_tenant
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def prompts(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return _show(request, get_tenant(actor=request.actor, tenant_id=tenant_id))
 

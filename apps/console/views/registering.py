@@ -32,7 +32,7 @@ NEW_MODEL = {
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def model_new(request: ConsoleRequest) -> HttpResponseBase:
     form = ModelForm(request.POST or None)
     made = attempt(form, lambda: create_model(actor=request.actor, now=now(), **form.cleaned_data))
@@ -45,7 +45,7 @@ def model_new(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def version_new(request: ConsoleRequest, model_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the version needs and where it would fit; posted again with `confirmed` it is done."""
     model = get_model(model_id)

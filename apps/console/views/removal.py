@@ -19,7 +19,7 @@ from apps.tenants.services import count_what_goes, reasons_against_removal, remo
 
 
 @page(Permission.MANAGE_TENANT, is_dangerous=True)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def tenant_remove(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     tenant, moment = get_tenant(actor=request.actor, tenant_id=tenant_id), now()
     require(may_remove_tenant(request.actor, tenant.pk, tenant.parent_id))

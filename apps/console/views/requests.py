@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_safe
 
 from apps.common.csv_text import csv_lines
 from apps.console.access import ConsoleRequest, page
@@ -42,7 +42,7 @@ OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     filters, before = _filters(request, query), read_id(request.GET, "before")
@@ -69,7 +69,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first. There is no prompt in a record, so there is none here."""
     query = read_usage_query(request.GET, now=now())
@@ -81,7 +81,7 @@ def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
     """How many have come since the list was read; they wait behind a link, so that no row moves."""
     query, than = read_usage_query(request.GET, now=now()), read_id(request.GET, "than")
@@ -90,7 +90,7 @@ def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(Permission.SEE_TENANT)
-@require_GET
+@require_safe
 def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
     found = get_record(actor=request.actor, record_id=record_id)
     phases = phases_of(queue_ms=found.queue_ms, ttft_ms=found.ttft_ms, total_ms=found.total_ms)

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page
@@ -24,7 +24,7 @@ SHOWN = 100
 
 
 @page(Permission.SET_PRICES)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def reratings(request: ConsoleRequest) -> HttpResponseBase:
     form = ReratingForm(request.POST or None)
     started = attempt(form, lambda: _start(request, form))
@@ -41,7 +41,7 @@ def _start(request: ConsoleRequest, form: ReratingForm) -> Rerating:
 
 
 @page(Permission.SET_PRICES)
-@require_GET
+@require_safe
 def rerating(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
     found = get_rerating(rerating_id)
     lines = _lines_of(found)

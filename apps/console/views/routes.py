@@ -12,12 +12,12 @@ from django.views.decorators.http import require_http_methods
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
-from apps.console.paging import by_name
+from apps.console.lists import list_page
 from apps.console.policies.snippets import api_call
 from apps.console.policies.split import changes_between, changes_of_membership, changes_of_places, shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.serving_forms import RouteForm, WeightsForm
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.registry.models import ModelVersion
 from apps.registry.selectors import list_versions
 from apps.routing.models import Route
@@ -37,12 +37,12 @@ NEW_ROUTE = {
 
 @page(operators)
 def routes(request: ConsoleRequest) -> HttpResponseBase:
-    search, after = read_text(request.GET, "q"), read_id(request.GET, "after")
-    found, following = by_name(list_routes().filter(public_name__icontains=search), after=after, name="public_name")
+    search = read_text(request.GET, "q")
+    found = list_routes().filter(public_name__icontains=search)
+    listing = list_page(found, request.GET, {"name": "public_name", "created": "created_at"}, default="name")
     context = {
-        "rows": [{"route": route, "targets": _targets_of(route)} for route in found],
-        "next": following,
-        "is_first_page": after is None,
+        "rows": [{"route": route, "targets": _targets_of(route)} for route in listing.rows],
+        "listing": listing,
         "search": search,
         "snapshot": get_snapshot_status(),
     }
@@ -50,7 +50,7 @@ def routes(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
     """Posted once it shows what the weights would do; posted again with `confirmed` it is done."""
     found = get_route(route_id)
@@ -64,7 +64,7 @@ def route(request: ConsoleRequest, route_id: UUID) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def route_new(request: ConsoleRequest) -> HttpResponseBase:
     form = RouteForm(request.POST or None)
     made = attempt(form, lambda: _create(request, form))

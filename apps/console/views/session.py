@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.common.errors import DomainError
 from apps.common.rows import every_tenant
@@ -32,7 +32,7 @@ _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @open_page
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponseBase:
     if request.user.is_authenticated and request.method == "GET":
         return redirect(_next_of(request))
@@ -48,7 +48,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
 
 
 @open_page
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     """Only for who has just given a password."""
     pending: dict[str, Any] = request.session.get(PENDING) or {}
@@ -63,7 +63,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
 
 
 @open_page
-@require_GET
+@require_safe
 def provider_begin(request: HttpRequest) -> HttpResponseBase:
     if not openid.is_configured():
         return redirect("console:sign_in")
@@ -75,7 +75,7 @@ def provider_begin(request: HttpRequest) -> HttpResponseBase:
 
 
 @open_page
-@require_GET
+@require_safe
 def provider_return(request: HttpRequest) -> HttpResponseBase:
     if not openid.is_configured():
         return redirect("console:sign_in")

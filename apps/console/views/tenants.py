@@ -14,14 +14,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from apps.audit.selectors import list_entries
 from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
-from apps.console.paging import by_name
+from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.policies.periods import period_for, zone_named
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import attempt, render_page
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.console.views.keys import key_row
 from apps.quotas.models import TenantPolicy
-from apps.quotas.selectors import find_policy, list_policies
+from apps.quotas.selectors import find_policy, list_policies, list_service_classes
 from apps.quotas.services import open_tenant, set_tenant_policy
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
@@ -37,6 +37,24 @@ NEW_TENANT = {
     "list_url": "console:tenants",
     "list_label": "Tenants",
 }
+COLUMNS = {
+    "name": "name",
+    "class": "policy__service_class__rank",
+    "slo": "policy__slo_profile__ttft_ms",
+    "weight": "policy__weight",
+    "since": "created_at",
+}
+CSV = {
+    "tenant": lambda row: row["tenant"].full_name,
+    "service_class": lambda row: row["policy"].service_class.name if row["policy"] else "",
+    "slo_profile": lambda row: row["policy"].slo_profile.name if row["policy"] else "",
+    "weight": lambda row: row["policy"].weight if row["policy"] else "",
+    "keys": lambda row: row["key_count"],
+    "requests_30_days": lambda row: row["usage"].request_count,
+    "input_tokens_30_days": lambda row: row["usage"].input_tokens,
+    "output_tokens_30_days": lambda row: row["usage"].output_tokens,
+    "cost_usd_30_days": lambda row: row["usage"].cost_usd,
+}
 EVENTS_SHOWN = 3
 KEYS_SHOWN = 8
 MEMBERS_SHOWN = 8
@@ -44,16 +62,23 @@ MEMBERS_SHOWN = 8
 
 @page(operators)
 def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
-    search, after, shows_removed = read_text(request.GET, "q"), read_id(request.GET, "after"), "removed" in request.GET
+    search, shows_removed = read_text(request.GET, "q"), "removed" in request.GET
+    service_class = read_text(request.GET, "class")
     found = list_billed_tenants(actor=request.actor).filter(
         name__icontains=search, removed_at__isnull=not shows_removed
     )
-    tenants, following = by_name(found, after=after)
+    if service_class:
+        found = found.filter(policy__service_class__name=service_class)
+    if is_csv(request.GET):
+        rows = _tenant_rows(request, list(sorted_rows(found, request.GET, COLUMNS, default="name")), now())
+        return csv_answer("tenants", CSV, rows)
+    listing = list_page(found, request.GET, COLUMNS, default="name")
     context = {
-        "rows": _tenant_rows(request, tenants, now()),
+        "rows": _tenant_rows(request, listing.rows, now()),
         "count": found.count(),
-        "next": following,
-        "is_first_page": after is None,
+        "listing": listing,
+        "service_class": service_class,
+        "classes": list_service_classes(),
         "search": search,
         "shows_removed": shows_removed,
     }
@@ -61,7 +86,7 @@ def tenant_list(request: ConsoleRequest) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
     form = TenantForm(request.POST or None)
     tenant = attempt(form, lambda: open_tenant(actor=request.actor, now=now(), **form.cleaned_data))
@@ -79,7 +104,7 @@ def tenant(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
 
 
 @page(operators)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """Posted once it shows what would change; posted again with `confirmed` it is done."""
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)

@@ -6,14 +6,14 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.timezone import now
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, page
 from apps.console.forms import UserForm
-from apps.console.paging import newest_first
+from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.rendering import attempt, render_page
-from apps.console.usage_query import read_id, read_text
+from apps.console.usage_query import read_text
 from apps.identity.selectors import find_second_factor
 from apps.identity.services.second_factor import remove_second_factor
 from apps.identity.services.sessions import end_sessions_of
@@ -21,18 +21,34 @@ from apps.tenants.matrix import Permission
 from apps.tenants.selectors import count_working_keys_of, get_user_by_id, list_users
 from apps.tenants.services import change_access
 
+CSV = {
+    "user": lambda user: user.username,
+    "email": lambda user: user.email,
+    "is_active": lambda user: user.is_active,
+    "is_platform_admin": lambda user: user.is_platform_admin,
+    "is_operator": lambda user: user.is_operator,
+    "is_finance": lambda user: user.is_finance,
+    "last_sign_in": lambda user: user.last_login,
+}
+
 
 @page(Permission.MANAGE_USERS)
-@require_GET
+@require_safe
 def users(request: ConsoleRequest) -> HttpResponseBase:
-    search, before = read_text(request.GET, "q"), read_id(request.GET, "before")
-    rows, following = newest_first(list_users(search=search), before=before)
-    context = {"users": rows, "next": following, "is_first_page": before is None, "search": search}
+    search = read_text(request.GET, "q")
+    found, columns = (
+        list_users(search=search),
+        {"name": "username", "email": "email", "seen": "last_login", "since": "id"},
+    )
+    if is_csv(request.GET):
+        return csv_answer("users", CSV, sorted_rows(found, request.GET, columns, default="-since"))
+    listing = list_page(found, request.GET, columns, default="-since")
+    context = {"users": listing.rows, "listing": listing, "search": search}
     return render_page(request, "users.html", context)
 
 
 @page(Permission.MANAGE_USERS, is_dangerous=True)
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def user(request: ConsoleRequest, user_id: UUID) -> HttpResponseBase:
     person = get_user_by_id(user_id)
     initial = {name: getattr(person, name) for name in UserForm.base_fields}

@@ -53,7 +53,17 @@ def test_models_and_routes_are_searched_by_a_part_of_their_name(yard, open_as):
     assert "demo-chat" in operator.get("/routes/?q=mo-ch").content.decode()
 
 
-@pytest.mark.parametrize("path", ["/tenants/?after=x", "/models/?after=x", "/routes/?after=x", "/users/?before=x"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tenants/?after=x",
+        "/models/?after=x",
+        "/routes/?after=x",
+        "/users/?after=x",
+        "/deployments/?after=x",
+        "/fleet/?after=x",
+    ],
+)
 def test_a_page_that_is_none_is_refused_in_words(path, open_as):
     assert open_as("platform_admin").get(path).status_code == 400
 

@@ -23,6 +23,10 @@ GET = {
     "home": (302,) * 6,
     "palette": EVERYBODY,
     "overview": OPERATORS,
+    "alerts": OPERATORS,
+    "rollouts": OPERATORS,
+    "replica": OPERATORS,
+    "accelerator": OPERATORS,
     "fleet": OPERATORS,
     "node": OPERATORS,
     "models": OPERATORS,
@@ -42,6 +46,8 @@ GET = {
     "prompts": THEIR_OWN,
     "keys": (200, 200, 200, 404, 200, 403),
     "tenant_home": (200, 200, 200, 404, 200, 403),
+    "tenant_models": (200, 200, 200, 404, 200, 403),
+    "batches": (200, 200, 403, 404, 200, 403),
     "playground": (200, 200, 403, 404, 200, 403),
     "playground_record": (204, 204, 204, 404, 204, 204),
     "usage": EVERYBODY,
@@ -74,6 +80,8 @@ POST = {
     "rerating_apply": ({}, (403, 403, 403, 403, 302, 302)),
     "rerating_cancel": ({}, (403, 403, 403, 403, 302, 302)),
     "quarantined_release": ({}, (403, 403, 403, 403, 400, 400)),
+    "nodes_act": ({"act": "cordon", "chosen": "$node", "confirmed": "1"}, OPERATORS_POST),
+    "keys_revoke": ({"chosen": "$key", "confirmed": "1"}, (302, 302, 403, 404, 302, 403)),
     "node_cordon": ({"is_cordoned": "1"}, OPERATORS_POST),
     "deployment_scale": ({"replica_count": "2"}, OPERATORS_POST),
     "member_add": (
@@ -119,7 +127,8 @@ def test_a_page_opens_for_whom_it_is(name, yard, open_as):
 @pytest.mark.parametrize("name", POST)
 def test_an_action_is_taken_for_whom_it_is(name, number, yard, open_as):
     form, statuses = POST[name]
-    form = {field: yard.limit.pk if value == "$limit" else value for field, value in form.items()}
+    named = {"$limit": yard.limit.pk, "$node": yard.node.pk, "$key": yard.key.pk}
+    form = {field: named.get(value, value) for field, value in form.items()}
     assert open_as(ACTORS[number]).post(address(name, yard), form).status_code == statuses[number]
 
 

@@ -7,11 +7,12 @@ from tests.support.fleets import GIB, box, gpu, node, occupant
 
 pytestmark = pytest.mark.unit
 
+IDS = {(UUID(int=1), "0"): UUID(int=7)}
 NAMES = {UUID(int=1): "chat", UUID(int=2): "code"}
 
 
 def cells(*gpus, occupants=()):
-    (row,) = map_of([node(1, *gpus, occupants=occupants)], NAMES)
+    (row,) = map_of([node(1, *gpus, occupants=occupants)], NAMES, IDS)
     return row.cells
 
 
@@ -29,6 +30,10 @@ def test_one_that_shares_with_nobody_has_all_the_rest():
     assert (cell.reserved_percent, cell.level) == (90, "ok")
 
 
+def test_a_cell_leads_to_the_page_of_its_accelerator_where_that_is_known():
+    assert [cell.accelerator_id for cell in cells(gpu(0), gpu(1))] == [UUID(int=7), None]
+
+
 def test_idle_sick_and_unknown_are_told_apart():
     assert [cell.level for cell in cells(gpu(0), gpu(1, is_healthy=False))] == ["idle", "breach"]
     (unknown,) = cells(gpu(0, memory_bytes=None))
@@ -36,5 +41,5 @@ def test_idle_sick_and_unknown_are_told_apart():
 
 
 def test_only_nodes_with_gpus_are_on_the_map_and_a_cordoned_one_is_marked():
-    found = map_of([node(1), box(3, count=1, is_cordoned=True), box(2, count=1)], NAMES)
+    found = map_of([node(1), box(3, count=1, is_cordoned=True), box(2, count=1)], NAMES, IDS)
     assert [(row.name, row.is_open) for row in found] == [("n0002", True), ("n0003", False)]

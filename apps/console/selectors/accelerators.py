@@ -1,0 +1,19 @@
+from uuid import UUID
+
+from apps.common.errors import NotFoundError
+from apps.deployments.models import Replica
+from apps.deployments.selectors import list_replicas
+from apps.fleet.models import Accelerator
+
+
+def get_accelerator(accelerator_id: UUID) -> Accelerator:
+    found = Accelerator.objects.select_related("node").filter(pk=accelerator_id).first()
+    if found is None:
+        raise NotFoundError("no such accelerator")
+    return found
+
+
+def list_replicas_on(accelerator: Accelerator) -> list[Replica]:
+    """Those that have a share of it."""
+    on_node = list_replicas(node_id=accelerator.node_id)
+    return [each for each in on_node if any(accelerator.key in stage["keys"] for stage in each.stages)]
