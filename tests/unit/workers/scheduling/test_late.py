@@ -54,3 +54,20 @@ def test_of_its_own_class_what_is_in_time_goes_first():
         bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=600.0)
     serve(bench, 40)
     assert late not in bench.sent
+
+
+def test_late_work_that_was_sent_failed_and_is_late_again_is_given_up_once():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    first = bench.arrive(tenant="flood", rank=GOLD, ttft_slo_s=600.0)
+    late = bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=0.05)
+    bench.after(0.1, step=0.02)
+    bench.first_token(first)
+    bench.finish(first)
+    assert late in bench.sent
+    bench.arrive(tenant="flood", rank=GOLD, ttft_slo_s=600.0)
+    bench.fail(late)
+    for _ in range(400):
+        bench.arrive(tenant="flood", rank=GOLD, prompt_tokens=20_000, ttft_slo_s=5.0)
+        bench.after(0.2)
+    assert late in bench.rejects
