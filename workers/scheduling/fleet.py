@@ -7,23 +7,21 @@ from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.holding import HeldSlots
-from workers.scheduling.interface import Request
 from workers.scheduling.kv_limits import KVLimits
 from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.pacing import pause_for_pace
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.prefix.lookup import PrefixLookup
 from workers.scheduling.standstill import Standstill
-from workers.scheduling.ticket import Matches, Ticket
+from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 
 MAX_SCANNED = 4
-MAX_WITH_PREFIX = 2
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
 HOT_MARGIN = 4
-NO_HITS: dict[int, int] = {}
 ROUNDING_S = 1e-9
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""
@@ -36,6 +34,7 @@ class Fleet:
         self._kv_limits = KVLimits(tuning, prices)
         self.endpoints: dict[int, EndpointModel] = {}
         self.index = PrefixIndex()
+        self.lookup = PrefixLookup(self.index, self.endpoints)
         self._openings = Openings(tuning.gate_share)
         self._open = self._openings.open
         self._running = 0
@@ -118,7 +117,7 @@ class Fleet:
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
         """Least predicted first token plus detour; None when none fits, or the best is worth waiting for.
 
-        `match` has set what is cached of it; `first_token_at` is then when the one chosen would answer.
+        `lookup` has set what is cached of it; `first_token_at` is then when the one chosen would answer.
         """
         considered: list[Verdict] = []
         self.considered = considered
@@ -181,46 +180,6 @@ class Fleet:
         endpoint.ended(ticket)
         if self.endpoints.get(endpoint.number) is endpoint:
             self._running -= 1
-
-    def match(self, ticket: Ticket) -> None:
-        """Looks up what is cached of a newcomer's prompt."""
-        ticket.matched_at = -1
-        self.match_again(ticket)
-
-    def match_again(self, ticket: Ticket) -> None:
-        blocks = ticket.request.prefix_blocks
-        if not blocks:
-            ticket.hits = NO_HITS
-            return
-        if ticket.matched_at != self.index.changes:
-            ticket.matches, ticket.matched_at = self.index.match(blocks), self.index.changes
-        ticket.hits = self._hits(ticket.request, ticket.matches)
-
-    def _hits(self, request: Request, matches: Matches) -> dict[int, int]:
-        """Cached tokens by endpoint, of those with the longest matches."""
-        hits: dict[int, int] = {}
-        for blocks, mask_of_level in matches:
-            tokens = min(max(0, request.prompt_tokens - 1), blocks * request.block_tokens)
-            for number in self._least_running(mask_of_level, MAX_WITH_PREFIX - len(hits)):
-                hits[number] = tokens
-        return hits
-
-    def _least_running(self, mask: int, count: int) -> list[int]:
-        """What many share must not always be looked for at the same ones."""
-        numbers = []
-        while mask:
-            bit = mask & -mask
-            numbers.append(bit.bit_length() - 1)
-            mask ^= bit
-        if len(numbers) <= count:
-            return numbers
-        running = [len(self.endpoints[number].running) for number in numbers]
-        chosen: list[int] = []
-        while len(chosen) < count:
-            place = running.index(min(running))
-            chosen.append(numbers.pop(place))
-            del running[place]
-        return chosen
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""

@@ -13,7 +13,10 @@ Pair = tuple[Ticket, EndpointModel]
 
 
 class NextTicket:
-    """Now and then what has waited far too long, else what the plan keeps, in order, else what it let go."""
+    """Now and then what has waited far too long, else late work of a class that is owed its share.
+
+    Else what the plan keeps, in order, else what it let go.
+    """
 
     def __init__(self, plan: Plan, queue: ClassQueue, fleet: Fleet) -> None:
         self._plan = plan
@@ -23,7 +26,7 @@ class NextTicket:
 
     def find(self, look_ahead: int, now: float) -> Pair | None:
         """Some endpoint is open. `look_ahead` bounds how many are passed over that wait for a better one."""
-        choice = self._overdue(now) or self._kept(now, look_ahead) or self._spare(now)
+        choice = self._overdue(now) or self._owed(now) or self._kept(now, look_ahead) or self._spare(now)
         if choice is None:
             self._fleet.standstill.found(self._changes())
         return choice
@@ -52,6 +55,11 @@ class NextTicket:
             return None
         self._sends_until_overdue = SENDS_PER_OVERDUE
         return ticket, endpoint
+
+    def _owed(self, now: float) -> Pair | None:
+        ticket = self._plan.late.owed()
+        endpoint = self._choose(ticket, now) if ticket is not None else None
+        return None if ticket is None or endpoint is None else (ticket, endpoint)
 
     def _kept(self, now: float, look_ahead: int) -> Pair | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""
@@ -109,8 +117,7 @@ class NextTicket:
         return ticket, endpoint
 
     def _choose(self, ticket: Ticket, now: float) -> EndpointModel | None:
-        """The prefixes may have changed while it waited."""
-        self._fleet.match_again(ticket)
+        self._fleet.lookup.find_again(ticket)
         return self._fleet.choose(ticket, now)
 
     def _changes(self) -> int:

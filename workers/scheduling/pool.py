@@ -207,7 +207,7 @@ class Pool:
         )
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
-        self.fleet.match(ticket)
+        self.fleet.lookup.find(ticket)
         self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)
@@ -225,6 +225,7 @@ class Pool:
     def _send(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         del self.waiting[ticket.number]
         self._queue.served(ticket)
+        self.plan.late.sent(ticket)
         self._hand_over(ticket, endpoint, now)
 
     def _hand_over(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:

@@ -7,6 +7,8 @@ from workers.scheduling.endpoint_spec import LengthState
 PRIOR_PAIRS = 20.0
 PRIOR_LOG_LENGTH = 5.0
 PRIOR_VARIANCE = 1.0
+UNSEEN_VARIANCE = 4.0
+"""How far from what is usual the answers of an unseen tenant may lie, in squared logs; half of that after one answer."""
 FORGETTING = 0.999
 MIN_LOG_VARIANCE = 1e-6
 MEAN_RATE = 0.05
@@ -17,7 +19,7 @@ MAX_LOG_ERROR = 3.0
 class Regression:
     """log(actual) on log(predicted), least squares with forgetting; starts as "the prediction is right".
 
-    `log_deviation` is the standard error of a log length: the uncertainty of `expect`.
+    `log_variance` is the squared standard error of a log length: the uncertainty of `expect`.
     """
 
     __slots__ = ("_base", "_log_base", "_pairs", "_slope", "_x", "_xx", "_xy", "_y", "_yy")
@@ -42,10 +44,10 @@ class Regression:
     def expect(self, predicted: float) -> float:
         return float(self._base * max(1.0, predicted) ** self._slope)
 
-    def log_deviation(self) -> float:
+    def log_variance(self) -> float:
         mean_y = self._y / self._pairs
         variance = self._yy / self._pairs - mean_y**2 - self._slope**2 * self._variance_x()
-        return sqrt(max(MIN_LOG_VARIANCE, variance))
+        return max(MIN_LOG_VARIANCE, variance)
 
     def _solve(self) -> None:
         mean_x, mean_y = self._x / self._pairs, self._y / self._pairs
@@ -76,8 +78,8 @@ class MeanLog:
     def expect(self) -> float:
         return exp(self._mean)
 
-    def log_deviation(self) -> float:
-        return sqrt(max(MIN_LOG_VARIANCE, self._variance))
+    def log_variance(self) -> float:
+        return max(MIN_LOG_VARIANCE, self._variance)
 
 
 class LengthModel:
@@ -95,7 +97,8 @@ class LengthModel:
     def log_deviation(self, tenant_id: str, predicted: float) -> float:
         """Two answers out of three are within a factor of e to this power of what is expected."""
         regression, mean = self._by_tenant.get(tenant_id, self._newcomer)
-        return regression.log_deviation() if predicted > 0 else mean.log_deviation()
+        variance = regression.log_variance() if predicted > 0 else mean.log_variance()
+        return sqrt(variance + UNSEEN_VARIANCE / (1 + mean.answers))
 
     def learn(self, tenant_id: str, predicted: float, actual: int) -> None:
         models = self._by_tenant.pop(tenant_id, None) or (Regression(), MeanLog())
@@ -123,6 +126,6 @@ def _state(tenant_id: str, regression: Regression, mean: MeanLog) -> LengthState
         tenant_id=tenant_id,
         typical_tokens=typical,
         factor=regression.expect(typical) / typical,
-        log_deviation=regression.log_deviation(),
+        log_deviation=sqrt(regression.log_variance()),
         answers=mean.answers,
     )

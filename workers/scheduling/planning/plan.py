@@ -3,6 +3,7 @@
 from math import inf
 
 from workers.scheduling.planning.backlog import Backlog
+from workers.scheduling.planning.late import LateTickets
 from workers.scheduling.planning.price import PRICED_LOAD, WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
 from workers.scheduling.planning.ticket_heap import TicketHeap
@@ -31,7 +32,7 @@ class Plan:
         self._price_at = -inf
         self._parked = TicketHeap(State.PARKED)
         self._expiring = TicketHeap(State.KEPT)
-        self._late = TicketHeap(State.LATE)
+        self.late = LateTickets()
         self.changes = 0
 
     @property
@@ -88,7 +89,7 @@ class Plan:
     def be_late(self, ticket: Ticket) -> None:
         """A kept or parked ticket cannot be in time any more."""
         self.leave(ticket, State.LATE)
-        self._late.push(ticket.give_up_at, ticket)
+        self.late.push(ticket)
 
     def relieve(self, backlog: Backlog, now: float) -> None:
         while (ticket := self.slots.overloaded_by(now, backlog, self._relief_s)) is not None:
@@ -134,8 +135,8 @@ class Plan:
     def given_up(self, now: float) -> list[Ticket]:
         """Late tickets that have waited long enough while more came than can be done; they must be withdrawn now."""
         gone: list[Ticket] = []
-        while self.is_overloaded and (ticket := self._late.first()) is not None and ticket.give_up_at <= now:
-            self._late.pop()
+        while self.is_overloaded and (ticket := self.late.first()) is not None and ticket.give_up_at <= now:
+            self.late.pop(ticket)
             gone.append(ticket)
         return gone
 
@@ -152,16 +153,16 @@ class Plan:
 
     def next_late(self) -> Ticket | None:
         """Nothing late runs while the fleet is well used."""
-        return self._late.first() if self.prices.load <= PRICED_LOAD else None
+        return self.late.first() if self.prices.load <= PRICED_LOAD else None
 
     def next_overdue(self, now: float) -> Ticket | None:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""
-        ticket = None if self.is_overloaded else self._late.first()
+        ticket = None if self.is_overloaded else self.late.first()
         return ticket if ticket is not None and ticket.give_up_at + OVERDUE_S <= now else None
 
     def next_overdue_at(self) -> float:
         """When there is one at the earliest."""
-        ticket = self._late.first()
+        ticket = self.late.first()
         return inf if ticket is None else ticket.give_up_at + OVERDUE_S
 
     def retry_after_s(self, backlog: Backlog) -> float:

@@ -5,6 +5,8 @@ import heapq
 from workers.scheduling.ticket import State, Ticket
 
 LEAST_SWEPT = 1000
+Entry = tuple[float, int, int, Ticket]
+"""The key, and by what number and after how many attempts the ticket was put here."""
 
 
 class TicketHeap:
@@ -12,14 +14,14 @@ class TicketHeap:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._entries: list[tuple[float, int, Ticket]] = []
+        self._entries: list[Entry] = []
         self._sweep_at = LEAST_SWEPT
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def push(self, key: float, ticket: Ticket) -> None:
-        heapq.heappush(self._entries, (key, ticket.number, ticket))
+        heapq.heappush(self._entries, (key, ticket.number, ticket.attempts, ticket))
         if len(self._entries) > self._sweep_at:
             self._entries = [entry for entry in self._entries if self._holds(entry)]
             heapq.heapify(self._entries)
@@ -29,7 +31,7 @@ class TicketHeap:
         entries = self._entries
         while entries:
             if self._holds(entries[0]):
-                return entries[0][2]
+                return entries[0][3]
             heapq.heappop(entries)
         return None
 
@@ -37,7 +39,7 @@ class TicketHeap:
         """Removes `first()`."""
         heapq.heappop(self._entries)
 
-    def _holds(self, entry: tuple[float, int, Ticket]) -> bool:
-        """A ticket gets another number when it goes to another pool, where it may be in the same state."""
-        ticket = entry[2]
-        return ticket.state is self._state and ticket.number == entry[1]
+    def _holds(self, entry: Entry) -> bool:
+        """A ticket may be in the same state again: in another pool, by another number, or after an attempt that failed."""
+        _, number, attempts, ticket = entry
+        return ticket.state is self._state and ticket.number == number and ticket.attempts == attempts

@@ -99,37 +99,31 @@ class PrefixIndex:
 
     def match(self, blocks: tuple[int, ...]) -> list[tuple[int, int]]:
         """(count of leading blocks, mask of the endpoints that have them), longest first, at most PREFIX_LEVELS."""
-        levels: list[tuple[int, int]] = []
-        masks = self._masks
-        missing = masks.get(blocks[0], 0) if blocks else 0
+        missing = self._masks.get(blocks[0], 0) if blocks else 0
         if missing & self._holed:
             return self._match_each(blocks, missing)
+        levels: list[tuple[int, int]] = []
         high = len(blocks)
-        while missing and len(levels) < PREFIX_LEVELS:
-            low = 1
-            while low < high:
-                middle = (low + high + 1) // 2
-                if masks.get(blocks[middle - 1], 0) & missing:
-                    low = middle
-                else:
-                    high = middle - 1
-            mask = masks[blocks[low - 1]] & missing
-            levels.append((low, mask))
+        while missing and high and len(levels) < PREFIX_LEVELS:
+            count = self._leading(blocks, 1, high, missing)
+            mask = self._masks[blocks[count - 1]] & missing
+            levels.append((count, mask))
             missing &= ~mask
-            high = low - 1
-            if high == 0:
-                break
+            high = count - 1
         return levels
 
     def count(self, blocks: tuple[int, ...], endpoint: int) -> int:
         """Leading blocks that this endpoint has."""
-        masks, bit = self._masks, 1 << endpoint
-        low, high = 0, len(blocks)
-        if self._holed & bit:
-            high = self._first_hole(blocks, endpoint)
+        bit = 1 << endpoint
+        high = self._first_hole(blocks, endpoint) if self._holed & bit else len(blocks)
+        return self._leading(blocks, 0, high, bit)
+
+    def _leading(self, blocks: tuple[int, ...], low: int, high: int, wanted: int) -> int:
+        """How many leading blocks some of the `wanted` endpoints have: `low` at least and `high` at most."""
+        masks = self._masks
         while low < high:
             middle = (low + high + 1) // 2
-            if masks.get(blocks[middle - 1], 0) & bit:
+            if masks.get(blocks[middle - 1], 0) & wanted:
                 low = middle
             else:
                 high = middle - 1

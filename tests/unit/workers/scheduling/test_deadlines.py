@@ -78,3 +78,16 @@ def test_a_cheaper_version_that_may_be_in_time_is_tried_before_it_is_refused():
     hopeless = {"prompt_tokens": 1000, "predicted_output_tokens": 500.0, "deadline_at": bench.now + 0.001}
     number = bench.arrive(version="v1", alternatives=("v2",), **hopeless)
     assert bench.sent[number] == "small"
+
+
+def test_what_waits_is_not_refused_by_a_length_that_is_only_a_guess():
+    """Of a tenant that has had no answer yet, two hundred tokens are expected, and twenty would do."""
+    bench = Bench()
+    bench.endpoint(slots=1)
+    running = bench.arrive()
+    bench.first_token(running)
+    number = bench.arrive(tenant="new", predicted_output_tokens=200.0, deadline_at=bench.now + 1.0)
+    bench.after(0.3, step=0.02)
+    assert number not in bench.rejects
+    bench.finish(running)
+    assert bench.sent[number] == "e1"

@@ -1,3 +1,4 @@
+from math import sqrt
 from random import Random
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_predictor_without_information_ends_at_the_mean():
     for _ in range(5000):
         regression.learn(rng.lognormvariate(5, 1), rng.lognormvariate(4, 0.1))
     assert regression.expect(10.0) == pytest.approx(regression.expect(1000.0), rel=0.3)
-    assert regression.log_deviation() == pytest.approx(0.1, abs=0.1)
+    assert sqrt(regression.log_variance()) == pytest.approx(0.1, abs=0.1)
 
 
 def test_without_a_prediction_the_tenants_own_mean_counts():
@@ -44,3 +45,15 @@ def test_tenants_are_bounded():
         lengths.learn(f"t{number}", 0.0, 5)
     assert len(lengths._by_tenant) == 3
     assert MeanLog().expect() == lengths.expect("t0", 0.0)
+
+
+def test_what_nobody_has_seen_is_uncertain_and_soon_less_so():
+    lengths = LengthModel()
+    deviations = []
+    for _ in range(40):
+        deviations.append(lengths.log_deviation("new", 148.0))
+        lengths.learn("new", 148.0, 140)
+    assert deviations[0] >= 2
+    assert deviations == sorted(deviations, reverse=True)
+    assert deviations[5] < 1
+    assert deviations[-1] < 0.4

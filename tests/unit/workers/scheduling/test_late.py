@@ -1,0 +1,73 @@
+"""Late work of a class beside what other classes still have in time."""
+
+import pytest
+
+from tests.unit.workers.scheduling.bench import Bench
+
+pytestmark = pytest.mark.unit
+
+GOLD, BATCH = 0, 2
+
+
+def busy_bench():
+    """One request at a time; the load is above what lets late work run beside what is in time."""
+    bench = Bench()
+    bench.endpoint(slots=1)
+    bench.arrive(tenant="batch", rank=BATCH, ttft_slo_s=600.0)
+    return bench
+
+
+def serve(bench, requests, seconds=0.1):
+    for _ in range(requests):
+        number = bench.order[-1]
+        bench.now += seconds
+        bench.first_token(number)
+        bench.finish(number)
+        bench.after(0.001)
+
+
+def test_high_class_work_that_came_too_late_does_not_wait_for_all_low_class_work_in_time():
+    bench = busy_bench()
+    for _ in range(200):
+        bench.arrive(tenant="batch", rank=BATCH, ttft_slo_s=600.0)
+    late = [bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=0.05) for _ in range(3)]
+    bench.after(0.1, step=0.02)
+    serve(bench, 10)
+    assert all(number in bench.sent for number in late)
+
+
+def test_late_work_of_the_lowest_class_gets_its_share_beside_higher_work_in_time():
+    bench = busy_bench()
+    late = bench.arrive(tenant="batch", rank=BATCH, ttft_slo_s=0.05)
+    bench.after(0.1, step=0.02)
+    for _ in range(100):
+        bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=600.0)
+    serve(bench, 10)
+    assert late in bench.sent
+
+
+def test_of_its_own_class_what_is_in_time_goes_first():
+    bench = busy_bench()
+    late = bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=0.05)
+    bench.after(0.1, step=0.02)
+    for _ in range(100):
+        bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=600.0)
+    serve(bench, 40)
+    assert late not in bench.sent
+
+
+def test_late_work_that_was_sent_failed_and_is_late_again_is_given_up_once():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    first = bench.arrive(tenant="flood", rank=GOLD, ttft_slo_s=600.0)
+    late = bench.arrive(tenant="gold", rank=GOLD, ttft_slo_s=0.05)
+    bench.after(0.1, step=0.02)
+    bench.first_token(first)
+    bench.finish(first)
+    assert late in bench.sent
+    bench.arrive(tenant="flood", rank=GOLD, ttft_slo_s=600.0)
+    bench.fail(late)
+    for _ in range(400):
+        bench.arrive(tenant="flood", rank=GOLD, prompt_tokens=20_000, ttft_slo_s=5.0)
+        bench.after(0.2)
+    assert late in bench.rejects
