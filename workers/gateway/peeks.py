@@ -5,6 +5,7 @@ from workers.gateway.flags import is_true
 
 _MAX_END_USER = 256
 _MAX_NUMBER_LETTERS = 32
+_MAX_NUMBER = 2**31
 
 
 def first_text(*values: object) -> str:
@@ -36,7 +37,7 @@ def end_user_of(found: Peek) -> str:
 
 def choices_of(found: Peek) -> int:
     """Of each prompt."""
-    return max(_whole_number(found.n) or 1, 1) if found.n is not None else 1
+    return 1 if found.n is None else max(_whole_number(found.n) or 1, 1)
 
 
 def limit_of_all(found: Peek, limit: int) -> int | None:
@@ -52,13 +53,11 @@ def output_limit_of(found: Peek) -> int | None:
 
 
 def _whole_number(value: object) -> int | None:
-    """As engines read a field that must be one: 3, 3.0 or "3"."""
-    if isinstance(value, int):
-        return value
+    """As engines read a field that must be one: 3, 3.0 or "3". What no engine could count to is none."""
     if isinstance(value, str) and len(value) > _MAX_NUMBER_LETTERS:
         return None
     try:
-        number = float(value) if isinstance(value, float | str) else None
-    except ValueError:
+        number = float(value) if isinstance(value, int | float | str) else 0.5
+    except (ValueError, OverflowError):
         return None
-    return int(number) if number is not None and number.is_integer() else None
+    return int(number) if number.is_integer() and abs(number) <= _MAX_NUMBER else None

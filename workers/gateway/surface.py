@@ -110,8 +110,12 @@ class Surface:
             self.respond_error(client, request, error, extra_headers)
         except Exception:
             logger.exception("request failed")
-            if client.current is request and client.owner is None:
+            if client.current is not request:
+                return
+            if client.owner is None:
                 self.respond_error(client, request, errors.internal(), extra_headers)
+            elif isinstance(client.owner, Exchange):
+                client.owner.give_up(errors.internal())
 
     def run_errand(self, client: ClientConnection, request: HttpRequest, errand: Errand) -> None:
         directory = self._require_directory()

@@ -1,6 +1,8 @@
 """Items of batches, asked for in the name of the key that created their batch."""
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Protocol
 
@@ -19,6 +21,10 @@ from workers.gateway.requests import HttpRequest
 from workers.gateway.server import ClientConnection
 from workers.gateway.surface import Surface
 from workers.gateway.turns import Turn
+from workers.gateway.upstream import LAST_WORDS_S
+
+# Of an item that was withdrawn: some have none, as they never reached an engine.
+RECORD_WITHIN_S = LAST_WORDS_S + 1.0
 
 
 class ItemIds(Struct, frozen=True):
@@ -123,9 +129,9 @@ class Errands:
 
     def begin(self, batch: Batch, item: Item, grant: Grant) -> "Call":
         ids = ids_of(batch, item.number)
-        records: list[UsageRecord] = []
+        kept = _Kept()
         tags = {"batch_id": batch.batch_id, "batch_custom_id": item.custom_id}
-        errand = Errand(grant=grant, record_id=ids.record_id, tags=tags, keep_record=records.append)
+        errand = Errand(grant=grant, record_id=ids.record_id, tags=tags, keep_record=kept.take)
 
         def handle(client: ClientConnection, request: HttpRequest) -> None:
             self._surface.run_errand(client, request, errand)
@@ -133,19 +139,38 @@ class Errands:
         loopback = Loopback(handle, self._connections, self._turn)
         headers = {"content-type": "application/json", "x-request-id": ids.request_id}
         loopback.send(batch.endpoint, headers, item.body)
-        return Call(loopback, records)
+        return Call(loopback, kept)
+
+
+class _Kept:
+    """The record of an item, which comes with its answer, or after a withdrawal once the engine has been heard out."""
+
+    def __init__(self) -> None:
+        self.record: UsageRecord | None = None
+        self._has_come = asyncio.Event()
+
+    def take(self, record: UsageRecord) -> None:
+        self.record = record
+        self._has_come.set()
+
+    async def wait(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RECORD_WITHIN_S):
+                await self._has_come.wait()
 
 
 class Call:
     """An item that has been asked for."""
 
-    def __init__(self, loopback: Loopback, records: list[UsageRecord]) -> None:
+    def __init__(self, loopback: Loopback, kept: _Kept) -> None:
         self._loopback = loopback
-        self._records = records
+        self._kept = kept
 
     async def reply(self) -> Reply:
         answer = await self._loopback.answer()
-        return Reply(answer, self._records[0] if self._records else None)
+        if answer is None:
+            await self._kept.wait()
+        return Reply(answer, self._kept.record)
 
     def withdraw(self) -> None:
         """As a client that closes its connection: the reply has no answer, but what was used by then."""

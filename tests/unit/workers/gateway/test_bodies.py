@@ -32,6 +32,13 @@ def test_another_number_of_choices_is_one(written):
     assert choices_of(peek(b'{"model":"m","n":%b}' % written.encode())) == 1
 
 
+@pytest.mark.parametrize("written", ["1" + "0" * 30, "9" * 18, "2.0e20", '"99999999999999"', "-5", "1" + "0" * 400])
+@pytest.mark.parametrize("more", ["", ',"x":NaN'])
+def test_a_limit_that_no_engine_could_reach_is_none(written, more):
+    found = peek(b'{"model":"m","n":%b,"max_tokens":%b%b}' % (written.encode(), written.encode(), more.encode()))
+    assert (choices_of(found), output_limit_of(found)) == (1, None)
+
+
 def test_the_limit_of_a_request_is_that_of_all_its_choices_and_of_several_prompts_unknown():
     assert limit_of_all(peek(b'{"model":"m","n":3,"messages":[]}'), 5) == 15
     assert limit_of_all(peek(b'{"model":"m","prompt":"a"}'), 5) == 5
