@@ -24,14 +24,14 @@ def streamed(answer):
         return answer
 
     watch = Watch(lambda _: None, SCOPE, FIRST, lambda: True)
-    watch._ask = asked  # noqa: SLF001 - in place of the list itself
+    watch._ask = asked
     asyncio.run(watch.run(send, asyncio.Event(), 500))
     return "".join(told)
 
 
 def test_a_list_that_was_told_whole_ends_with_where_to_go_on():
     whole = streamed(Listed(page=Page(results=[{"id": "b"}]), kind="node", visible="", resource_version="5-1"))
-    assert whole.count("ADDED") == 2
+    assert whole.count("event: ADDED") == 2
     assert "BOOKMARK" in whole
 
 
