@@ -78,7 +78,7 @@ class Repository:
         with self._open(url, {"Range": f"bytes={have}-"} if have else {}) as answer:
             is_rest = answer.status == 206  # noqa: PLR2004 - Partial Content
             with into.open("ab" if is_rest else "wb") as file:
-                while chunk := answer.read(_CHUNK_BYTES):
+                while chunk := answer.read1(_CHUNK_BYTES):
                     file.write(chunk)
                     told(file.tell())
                 if answer.length:
