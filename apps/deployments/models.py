@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
@@ -171,6 +173,12 @@ class Replica(models.Model):
     @property
     def is_on_several(self) -> bool:
         return len(self.node_ids) > 1
+
+    @property
+    def told_parts(self) -> list[dict[str, Any]]:
+        """What nodes have said of its parts, the leader first; none of one that is on one node."""
+        found = [{"node_id": node_id} | told for node_id, told in self.parts.items() if node_id in self.node_ids]
+        return sorted(found, key=lambda part: int(part["rank"]))
 
 
 class ReplicaEvent(models.Model):

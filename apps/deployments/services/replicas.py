@@ -137,7 +137,10 @@ def _is_on(node_id: UUID) -> Q:
 def _record_part(row: Replica, node_id: str, report: ReplicaReport, now: datetime) -> None:
     """What its node says of its part; the loop makes the whole of all of them."""
     before = row.parts.get(node_id, {})
+    rank = row.node_ids.index(node_id)
     told = {
+        "rank": rank,
+        "node_name": before.get("node_name") or Node.objects.values_list("name", flat=True).get(pk=node_id),
         "state": report.state,
         "detail": report.detail.replace("\x00", "")[:DETAIL_CHARACTERS],
         "spec_hash": report.spec_hash[:64],
@@ -152,7 +155,6 @@ def _record_part(row: Replica, node_id: str, report: ReplicaReport, now: datetim
     if has_turned or told["spec_hash"] != before.get("spec_hash"):
         enqueue_on_commit(RECONCILE)
     if has_turned and str(row.node_id) != node_id:
-        rank = row.node_ids.index(node_id)
         words = f"part {rank + 1} of {len(row.node_ids)}: {told['state']} {told['detail']}".rstrip()
         note(row, words, now, log_tail=_kept_tail(report))
 
@@ -164,6 +166,8 @@ def _record_report(row: Replica, report: ReplicaReport, now: datetime) -> None:
     row.progress_ratio = report.progress_ratio
     record_measurement(replica=row, report=report, now=now)
     row.save(update_fields=["spec_hash", "restarts", "has_given_up", "measured_bytes", "progress_ratio"])
+    if row.is_on_several and row.has_given_up and not row.is_draining:
+        return  # that its parts wait says less than why
     detail = report.detail.replace("\x00", "")[:DETAIL_CHARACTERS]
     if row.state != report.state:
         if may_follow(row.state, report.state):
