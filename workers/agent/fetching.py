@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.agent.downloads import FetchError, Progress, Teller, check_room, locked
+from workers.agent.parent import end_with_parent
 from workers.agent.weights import repository_directory
 from workers.contracts.stores import OTHER_FORMATS
 
@@ -77,7 +78,7 @@ class Repository:
         with self._open(url, {"Range": f"bytes={have}-"} if have else {}) as answer:
             is_rest = answer.status == 206  # noqa: PLR2004 - Partial Content
             with into.open("ab" if is_rest else "wb") as file:
-                while chunk := answer.read(_CHUNK_BYTES):
+                while chunk := answer.read1(_CHUNK_BYTES):
                     file.write(chunk)
                     told(file.tell())
                 if answer.length:
@@ -182,6 +183,7 @@ def main() -> int:
     parser.add_argument("--revision", default="")
     parser.add_argument("--hub", type=Path, required=True)
     chosen = parser.parse_args()
+    end_with_parent()
     endpoint, token = os.environ.get("HF_ENDPOINT") or _ENDPOINT, os.environ.get("HF_TOKEN", "")
     repository = Repository(chosen.repository, endpoint=endpoint, token=token, sleep=time.sleep)
     try:

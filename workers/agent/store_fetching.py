@@ -20,6 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from workers.agent.downloads import FetchError, Progress, Teller, check_room, locked
+from workers.agent.parent import end_with_parent
 from workers.agent.stored_weights import StoredWeights, note_whole, part_directory, whole_directory
 from workers.contracts.store_client import ObjectStore, StoreAwayError, StoreError
 from workers.contracts.stores import ObjectSource, SourceError, StoreAddress, StoredObject, digest_of, parse_source
@@ -182,6 +183,7 @@ def _run(chosen: argparse.Namespace, address: StoreAddress) -> None:
     if chosen.list:
         print(digest_of(bucket.list_objects(source)))  # noqa: T201 - for people
     else:
+        end_with_parent()
         wanted = StoredWeights(source=source, digest=chosen.digest, address=address)
         fetch_stored_weights(bucket, wanted, chosen.hub, Teller())
 

@@ -8,7 +8,7 @@ die and come back at any time: what matters is on disk.
     desired.json     DesiredState                                     agent → itself, after a restart
     gateway.json     GatewayReport, once a second                     gateway → agent
     decisions.json   DecisionFile, when there are new ones            gateway → agent
-    removed          there while the node is no part of its fleet any more agent → itself, after a restart
+    removed          there while the node is no part of its fleet any more agent → gateway; itself, after a restart
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
     prompts/         sealed prompts (PromptFile) of tenants that ask    gateway → agent
     batches/         files and batches of clients                     gateway → itself, after a restart

@@ -44,3 +44,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     def prompts(self) -> Path | None:
         """Where an agent fetches them; a gateway alone has nobody to keep them for."""
         return self.report_file.with_name(layout.PROMPTS_DIRECTORY) if self.report_file is not None else None
+
+    def is_node_removed(self) -> bool:
+        """By the agent's mark, for a gateway that somebody else runs: what it knows of keys and models grows old."""
+        return self.report_file is not None and self.report_file.with_name(layout.REMOVED_FILE).exists()

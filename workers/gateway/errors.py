@@ -120,6 +120,10 @@ def shutting_down() -> GatewayError:
     return GatewayError(503, "shutting_down", "This gateway is stopping; send the request again.", retry_after_s=1)
 
 
+def node_removed() -> GatewayError:
+    return GatewayError(503, "node_removed", "This node was removed from its fleet; ask another gateway.")
+
+
 def owner_unavailable() -> GatewayError:
     message = "The process of this gateway that serves this model is not there now; send the request again."
     return GatewayError(503, "owner_unavailable", message, retry_after_s=1)

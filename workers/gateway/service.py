@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 WATCH_EVERY_S = 0.2
 # Beside the ticks that the scheduler asks for: its bounds on time hold while nothing waits, too.
 SCHEDULER_TICK_S = 0.25
+# Reasons to admit nothing that may end again.
+_PASSING = {errors.spool_unavailable().code, errors.node_removed().code}
 
 
 class GatewayService:
@@ -69,7 +71,7 @@ class GatewayService:
         self._handle = self._company.join(self._parts())
         self._batches = self._build_batches(config.batches, randomness) if config.batches is not None else None
         self.beat_at = time.monotonic()
-        self._is_stopping = False
+        self._is_stopping = self._is_removed = False
         self.report = self._build_report()
 
     def _take_parts(self, parts: Serving) -> None:
@@ -207,8 +209,9 @@ class GatewayService:
 
     def _each_second(self) -> None:
         self._spool.retry()
-        if self._surface.stop_reason is None or self._surface.stop_reason.code == "spool_unavailable":
-            self._surface.stop_reason = None if self._spool.is_accepting else errors.spool_unavailable()
+        standing = self._surface.stop_reason
+        if standing is None or standing.code in _PASSING:
+            self._surface.stop_reason = self._reason_to_stand()
         self._sweep()
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
@@ -216,6 +219,12 @@ class GatewayService:
         self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
         self._company.publish(self.report, news)
+
+    def _reason_to_stand(self) -> errors.GatewayError | None:
+        self._is_removed = self._config.is_node_removed()
+        if self._is_removed:
+            return errors.node_removed()
+        return None if self._spool.is_accepting else errors.spool_unavailable()
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -285,6 +294,6 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
-            is_stopping=self._is_stopping,
+            is_stopping=self._is_stopping or self._is_removed,
             now=time.monotonic(),
         )

@@ -1,13 +1,18 @@
 """Weights come from a hub of our own, over HTTP, into the places where engines look for them."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 
 from tests.integration.agent.test_agent import agent, desired, node, spec, state_of
+from tests.integration.agent.test_processes import wait_until
 from tests.support.control_plane import control_plane, eventually
 from tests.support.hub import SHA, running_hub
 from workers.agent.fetching import FetchError, Repository, fetch_weights
+from workers.agent.identity import identify, is_running
 from workers.agent.weights import cached_weights, has_weights
 
 pytestmark = pytest.mark.integration
@@ -103,3 +108,19 @@ async def test_a_download_that_fails_says_why_and_is_tried_again(hub, node, tmp_
         assert "of the disk are free" in plane.latest.replicas[0].detail
         hub.claims_bytes = None
         await eventually(lambda: state_of(plane) == "ready", timeout_s=30)
+
+
+AGENT = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); sys.stdin.read()"
+
+
+def test_a_download_ends_with_the_agent_that_began_it_also_while_the_hub_says_nothing(hub, tmp_path):
+    hub.is_held.clear()
+    fetching = [sys.executable, "-m", "workers.agent.fetching", "--repository", "org/small", "--hub", str(tmp_path)]
+    environ = os.environ | {"HF_ENDPOINT": hub.url}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", AGENT, *fetching], stdin=pipe, stdout=pipe, env=environ) as agent:
+        child = identify(int(agent.stdout.readline()))
+        wait_until(lambda: any("/resolve/" in path for path, _ in hub.asked), 30)
+        agent.kill()
+        agent.wait()
+        wait_until(lambda: not is_running(child))

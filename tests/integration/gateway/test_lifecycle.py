@@ -296,3 +296,32 @@ def test_alone_it_serves_from_the_example_generator(tmp_path):
     assert "# TYPE tokenyard_gateway_requests_total counter" in metrics
     [record] = decode_lines(next((tmp_path / "spool").glob("*.jsonl")).read_bytes(), 10)[0]
     assert json.loads(answer.body)["usage"]["completion_tokens"] == record.output_tokens
+
+
+async def status_becomes(gateway, status):
+    for _ in range(100):
+        answer = await gateway.call("POST", CHAT, chat_body(max_tokens=1))
+        if answer.status == status:
+            return answer
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{answer.status} instead of {status}: {answer.body}")
+
+
+async def test_of_a_node_that_was_removed_streams_end_and_nothing_new_is_taken_until_it_joins_again(tmp_path):
+    mark = tmp_path / "removed"
+    async with (
+        fake_engine(*SLOW) as engine,
+        running_gateway(
+            tmp_path, snapshot_for(("demo-chat", 100, [engine.port])), report_file=tmp_path / "gateway.json"
+        ) as gateway,
+    ):
+        reader, writer = await open_stream(gateway.port, chat_body(stream=True, max_tokens=60, ignore_eos=True))
+        mark.touch()
+        refused = await status_becomes(gateway, 503)
+        assert refused.json()["error"]["code"] == "node_removed"
+        assert gateway.service.report.is_stopping
+        assert b"[DONE]" in await asyncio.wait_for(reader.readuntil(b"[DONE]"), 20)
+        writer.close()
+        mark.unlink()
+        await status_becomes(gateway, 200)
+        assert not gateway.service.report.is_stopping

@@ -79,10 +79,10 @@ def said(nodes, wanted):
 
 
 def test_the_rejection_says_it_in_numbers_beside_what_the_gpus_lack():
-    needed = "20.0 GiB of weights are to be fetched"
+    needed, promised = "20.0 GiB of weights are to be fetched", "15.0 GiB of that for weights on their way"
     small = node(1, gpu(0, "L4"), disk_free_bytes=30 * GIB, coming={"v": 15 * GIB})
     assert said([small], with_weights(models=("H100",))) == [
-        f"n0001: {needed}, 30.0 GiB of its disk is free (15.0 GiB of that for weights on their way, 1.0 GiB stays free)",
+        f"n0001: {needed}, 30.0 GiB of its disk is free ({promised}, 1.0 GiB stays free)",
         "n0001 0: is a L4, not H100",
         "n0001: 0 of the 1 gpus needed do",
     ]
