@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from django.urls import reverse
+from rest_framework.test import APIClient
 
 from apps.common.actors import SYSTEM
 from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent
@@ -16,7 +18,7 @@ from apps.fleet.models import Node, NodeState
 from apps.fleet.services.nodes import record_accelerators, remove_node
 from apps.placement.services.loop import reconcile
 from apps.placement.services.views import list_node_views
-from tests.factories.domain import NOW, make_deployment, make_node, make_version
+from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
 from tests.support.node_world import World
 from workers.agent.memory import WeightsView
 from workers.contracts.desired import DesiredState
@@ -131,10 +133,10 @@ def test_the_end_of_a_part_is_the_end_of_all_and_all_begin_again(served, rank):
 
 
 def test_no_part_of_one_run_ever_runs_beside_a_part_of_another(served):
-    for turn in range(60):
-        if turn % 20 == 3:
+    for turn in range(45):
+        if turn % 15 == 3:
             served.engine(parts_of(served)[turn % 2]).is_alive = False
-        if turn == 30:
+        if turn == 22:
             restart_replica(actor=SYSTEM, replica=replica(), now=served.now)
         served.step()
         alive = [each for node in served.nodes if (each := served.engine(node)) and each.is_alive]
@@ -143,14 +145,15 @@ def test_no_part_of_one_run_ever_runs_beside_a_part_of_another(served):
 
 
 def test_what_breaks_again_and_again_is_given_up_with_the_cause_until_somebody_asks(yard):
-    for _ in range(1200):
+    for _ in range(100):
         yard.step()
         for node in yard.nodes:
             if (engine := yard.engine(node)) and not engine.spec.part.leads:
                 engine.is_alive = False
         if replica().has_given_up:
             break
-        yard.now += timedelta(seconds=9)
+        if not any(world.engines for world in yard.worlds.values()):
+            yard.now += timedelta(minutes=5)
     assert "given up" in replica().detail
     yard.step(30)
     assert [yard.engine(node) for node in yard.nodes] == [None, None]
@@ -245,3 +248,25 @@ def test_a_node_with_a_follower_is_not_removed_and_drains_it(served):
     assert served.engine(follower) is None
     assert replica().node_id is None
     assert "is being drained" in replica().detail
+
+
+def test_the_page_and_rest_say_how_each_part_is(served):
+    client = APIClient()
+    client.force_login(make_people().operator)
+    leader, follower = parts_of(served)
+    shown = client.get(f"/api/v1/replicas/{replica().pk}/").json()["parts"]
+    assert [(part["rank"], part["node_name"], part["state"]) for part in shown] == [
+        (0, leader.name, "ready"),
+        (1, follower.name, "ready"),
+    ]
+    page = client.get(reverse("console:deployment", args=[replica().deployment_id])).content.decode()
+    assert "part 2 of 2 runs" in page
+    of_node = client.get("/api/v1/replicas/", {"node_id": str(follower.pk)}).json()["results"]
+    assert [each["id"] for each in of_node] == [str(replica().pk)]
+
+
+def test_a_pipeline_that_is_to_be_on_one_node_is_refused_in_numbers():
+    yard = Yard("n1", "n2")
+    yard.deploy(is_on_one_node=True)
+    yard.step(2)
+    assert "n1: takes 1 of the 2 pipeline stages, and all are to be on one node" in replica().detail
