@@ -82,7 +82,8 @@ def reason_of(part: PartView, count: int) -> str:
 def wait_after(broken_runs: int) -> timedelta:
     if not broken_runs:
         return timedelta(0)
-    return min(_FIRST_WAIT * 2 ** (broken_runs - 1), _LONGEST_WAIT)
+    doublings: int = 2 ** (broken_runs - 1)
+    return min(_FIRST_WAIT * doublings, _LONGEST_WAIT)
 
 
 def meeting_port(replica_id: UUID, run: int) -> int:

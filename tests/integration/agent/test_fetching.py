@@ -11,7 +11,8 @@ from tests.integration.agent.test_agent import agent, desired, node, spec, state
 from tests.integration.agent.test_processes import wait_until
 from tests.support.control_plane import control_plane, eventually
 from tests.support.hub import SHA, running_hub
-from workers.agent.fetching import FetchError, Repository, fetch_weights
+from workers.agent.downloads import FetchError
+from workers.agent.fetching import Repository, fetch_weights
 from workers.agent.identity import identify, is_running
 from workers.agent.weights import cached_weights, has_weights
 

@@ -38,9 +38,10 @@ async def _lead(arguments: argparse.Namespace) -> None:
     meeting = Meeting(arguments.nnodes, arguments.run)
     await meeting.open(arguments.master_addr, arguments.master_port)
     serving = asyncio.create_task(_serve_once_met(arguments, meeting))
-    done, _ = await asyncio.wait([serving, meeting.gone], return_when=asyncio.FIRST_COMPLETED)
-    if serving not in done:
-        raise PartLostError(f"part {meeting.gone.result() + 1} of {arguments.nnodes} is gone")
+    watching = asyncio.create_task(meeting.wait_for_a_loss())
+    await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        raise PartLostError(f"part {watching.result() + 1} of {arguments.nnodes} is gone")
     await meeting.close()
     await serving
 

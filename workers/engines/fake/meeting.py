@@ -28,7 +28,7 @@ class _Greeting(Struct):
 
 
 class Meeting:
-    """The leader's side. `gone` is set, with its rank, when a part that was let in is there no more."""
+    """The leader's side."""
 
     def __init__(self, count: int, run: int) -> None:
         self._wanted = set(range(1, count))
@@ -36,7 +36,7 @@ class Meeting:
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._complete = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self.gone: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._gone: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def open(self, host: str, port: int) -> None:
         self._server = await asyncio.start_server(self._receive, host, port)
@@ -44,6 +44,10 @@ class Meeting:
     async def wait(self) -> None:
         """Until all parts are here."""
         await self._complete.wait()
+
+    async def wait_for_a_loss(self) -> int:
+        """The rank of the first part that was let in and is there no more."""
+        return await self._gone
 
     async def close(self) -> None:
         if self._server:
@@ -58,8 +62,8 @@ class Meeting:
             return
         with suppress(ConnectionError):
             await reader.read()
-        if not self.gone.done():
-            self.gone.set_result(rank)
+        if not self._gone.done():
+            self._gone.set_result(rank)
 
     async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int | None:
         """Of this run, and each once: a part of a run before finds no place in this one."""
