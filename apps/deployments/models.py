@@ -1,3 +1,5 @@
+from typing import Any
+
 from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
@@ -103,6 +105,7 @@ class DrainReason(models.TextChoices):
     NODE = "node", "Its node is drained"
     ROLLOUT = "rollout", "Replaced by a newer revision"
     SURPLUS = "surplus", "One too many"
+    LOST = "lost", "One of its nodes is lost"
 
 
 class Replica(models.Model):
@@ -112,6 +115,10 @@ class Replica(models.Model):
     `reserved_bytes`, and an exclusive one the rest, too. `alarm` says that it has been in its state for too long.
     `is_draining` and `is_asleep` are what is wanted of it, `drain_reason` why. A higher `incarnation` asks for a fresh
     process. `progress_ratio` is of its weights, while they are fetched.
+
+    One on several nodes (policies/parts.py): `parts` is what each node last said of its part, by the node's id;
+    `incarnation` numbers its runs, of which those after `follower_run` are the leader's alone so far, and `started_run`
+    may start. `broken_runs` have ended by a part's end, the last at `broken_at`; `is_broken`: so has the one before.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -135,6 +142,12 @@ class Replica(models.Model):
     measured_bytes = models.BigIntegerField(null=True, blank=True)
     has_given_up = models.BooleanField(default=False)
     alarm = models.CharField(max_length=300, blank=True)
+    parts = models.JSONField(default=dict, blank=True)
+    follower_run = models.PositiveIntegerField(default=0)
+    started_run = models.PositiveIntegerField(null=True, blank=True)
+    is_broken = models.BooleanField(default=False)
+    broken_runs = models.PositiveSmallIntegerField(default=0)
+    broken_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
     state_changed_at = models.DateTimeField()
 
@@ -151,6 +164,21 @@ class Replica(models.Model):
 
     def __str__(self) -> str:
         return f"replica of {self.deployment}"
+
+    @property
+    def node_ids(self) -> list[str]:
+        """In the order of its parts: the leader's first."""
+        return list(dict.fromkeys(stage["node_id"] for stage in self.stages))
+
+    @property
+    def is_on_several(self) -> bool:
+        return len(self.node_ids) > 1
+
+    @property
+    def told_parts(self) -> list[dict[str, Any]]:
+        """What nodes have said of its parts, the leader first; none of one that is on one node."""
+        found = [{"node_id": node_id} | told for node_id, told in self.parts.items() if node_id in self.node_ids]
+        return sorted(found, key=lambda part: int(part["rank"]))
 
 
 class ReplicaEvent(models.Model):

@@ -42,7 +42,9 @@ def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = N
     replicas = Replica.objects.select_related("deployment__version__model", "revision__version__model", "node")
     if deployment_id is not None:
         replicas = replicas.filter(deployment_id=deployment_id)
-    return replicas if node_id is None else replicas.filter(node_id=node_id)
+    if node_id is None:
+        return replicas
+    return replicas.filter(Q(node_id=node_id) | Q(stages__contains=[{"node_id": str(node_id)}]))
 
 
 def list_serving() -> QuerySet[Replica]:

@@ -15,6 +15,17 @@ class StageSerializer(serializers.Serializer[Any]):
     keys = serializers.ListField(child=serializers.CharField())
 
 
+class PartSerializer(serializers.Serializer[Any]):
+    """One node's part of an engine that is on several; rank 0 leads."""
+
+    rank = serializers.IntegerField()
+    node_id = serializers.UUIDField()
+    node_name = serializers.CharField()
+    state = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True)
+    restarts = serializers.IntegerField()
+
+
 class ReplicaEventSerializer(serializers.ModelSerializer[ReplicaEvent]):
     log_tail = serializers.ListField(child=serializers.CharField())
 
@@ -56,7 +67,7 @@ class UndoSerializer(serializers.Serializer[Any]):
 # What a node says of its engine, and what the loops make of that.
 REPORTED_OF_REPLICAS = frozenset({
     "port", "state", "detail", "restarts", "drain_reason", "is_asleep", "progress_ratio", "measured_bytes",
-    "has_given_up", "alarm", "state_changed_at",
+    "has_given_up", "alarm", "parts", "state_changed_at",
 })  # fmt: skip
 
 
@@ -65,13 +76,14 @@ class ReplicaSerializer(serializers.ModelSerializer[Replica]):
     node_name = serializers.CharField(source="node.name", default="")
     revision_number = serializers.IntegerField(source="revision.number")
     stages = StageSerializer(many=True)
+    parts = PartSerializer(source="told_parts", many=True)
 
     class Meta:
         model = Replica
         fields = [
             "id", "deployment_id", "deployment_name", "node_id", "node_name", "port", "revision_number", "state",
             "detail", "restarts", "is_draining", "drain_reason", "is_asleep", "progress_ratio", "stages",
-            "reserved_bytes", "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at",
+            "parts", "reserved_bytes", "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at",
             "state_changed_at",
         ]  # fmt: skip
 

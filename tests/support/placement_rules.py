@@ -1,5 +1,6 @@
 """What no plan may do, written down a second time and without the planner: sentences of what is wrong."""
 
+from collections import Counter
 from itertools import combinations
 
 from apps.placement.policies.fleet import MIG
@@ -40,6 +41,7 @@ def _of_one(by_id, demand, stages):
         "has another number of stages": len(stages) == shape.pipeline_parallel,
         "has another width": all(len(group) == shape.tensor_parallel for group in groups),
         "has a GPU twice": len({(s.node_id, key) for s in stages for key in s.keys}) == shape.accelerator_count,
+        "has uneven parts": len(set(Counter(stage.node_id for stage in stages).values())) == 1,
         "is on several nodes": shape.may_span or len({stage.node_id for stage in stages}) == 1,
         "is on a node that takes nobody": all(n.state == "online" and not n.is_cordoned for n in hosts),
         "is on a node without its engine": all(n.engines is None or shape.engine in n.engines for n in hosts),

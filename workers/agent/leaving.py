@@ -14,14 +14,18 @@ class Step(Struct, frozen=True):
     detail: str = ""
     actions: tuple[Action, ...] = ()
     progress: float | None = None
+    is_prepared: bool = False
 
 
-def leave(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> Step:
+def leave(
+    process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float, *, has_nothing_left: bool = False
+) -> Step:
+    """`has_nothing_left`: what it has cannot be finished, or is another node's to finish."""
     if memory.stopping_since is not None:
         return _await_end(process, memory, now)
     since = now if memory.draining_since is None else memory.draining_since
     memory = structs.replace(memory, draining_since=since)
-    if not is_drained(process, memory, timers, now):
+    if not has_nothing_left and not is_drained(process, memory, timers, now):
         probe = Action(kind=ActionKind.PROBE, spec=process.spec)
         return Step(memory, "draining", what_is_left(memory), (probe,))
     memory = structs.replace(memory, stopping_since=now)

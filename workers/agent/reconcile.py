@@ -8,6 +8,8 @@
     runs, wanted as it is         PROBE, and TRY a real request; KILL when it does not start in time, or hangs
                                   (liveness.py)
     runs, wanted asleep           drain, then SLEEP; WAKE when wanted again, and ready once it has answered
+    is a part of an engine on several nodes (parts.py)
+                                  START when all are prepared, and not again in the same run
     runs, but should not (gone from the desired state, draining, replaced by another spec)
                                   drain, then STOP, and after the grace KILL
 
@@ -22,6 +24,7 @@ from msgspec import Struct, structs
 from workers.agent.leaving import Step, killed, leave
 from workers.agent.liveness import judge, remember_gateway
 from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.parts import has_nothing_left, keep_ended, keep_follower, keep_still, let_go, part_ended
 from workers.agent.sleeping import FIRST_TRIAL_S, look_at_sleeper
 from workers.agent.starts import held_back
 from workers.contracts.desired import DesiredState, ReplicaSpec
@@ -76,6 +79,7 @@ def turn(
         is_asleep = replica_id in processes and processes[replica_id].is_alive
         memory = structs.replace(steps[replica_id].memory, waking_since=None)
         steps[replica_id] = Step(memory, "sleeping" if is_asleep else "placed", reason)
+    steps = {replica_id: keep_still(step) for replica_id, step in steps.items()}
     return Turn(
         actions=[action for step in steps.values() for action in step.actions],
         memories={replica_id: step.memory for replica_id, step in steps.items()},
@@ -115,7 +119,9 @@ def _look(
     if not process.is_alive:
         return _ended(spec, process, memory, timers, now)
     if spec is None or _must_leave(spec, process, memory):
-        return leave(process, memory, timers, now)
+        return leave(process, memory, timers, now, has_nothing_left=has_nothing_left(spec, process))
+    if process.spec.follows:
+        return keep_follower(process, memory)
     if spec.is_asleep or process.is_asleep:
         return look_at_sleeper(spec, process, memory, timers, now)
     return _keep(process, structs.replace(memory, draining_since=None), timers, now)
@@ -159,6 +165,10 @@ def _fetch(spec: ReplicaSpec, memory: ReplicaMemory, weights: WeightsView) -> St
 
 
 def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> Step:
+    if spec is not None and part_ended(spec, process):
+        return keep_ended(process, memory)
+    if process.spec.part is not None:
+        return let_go(memory, process)
     forget = (Action(kind=ActionKind.FORGET, spec=process.spec),)
     is_crash = memory.stopping_since is None and spec is not None and not spec.is_draining
     if not is_crash and not memory.problem:
@@ -222,6 +232,7 @@ def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: Step) -
         port=shown.port if shown else None,
         restarts=step.memory.restarts,
         progress_ratio=step.progress,
+        is_prepared=step.is_prepared,
         has_given_up=bool(step.memory.given_up_hash) and step.state == "failed",
         running_requests=reading.running_requests if reading else None,
         waiting_requests=reading.waiting_requests if reading else None,

@@ -54,7 +54,7 @@ def _holding(replica_id: str, process: ProcessView, spec: ReplicaSpec | None) ->
         return f"{_short(replica_id)} there has not ended yet"
     if spec.is_asleep and not process.is_asleep:
         return f"{_short(replica_id)} there is not asleep yet"
-    is_rising = not process.has_passed or process.is_asleep
+    is_rising = (not process.has_passed and not process.spec.follows) or process.is_asleep
     return f"{_short(replica_id)} loads there first" if is_rising and not spec.is_asleep else ""
 
 

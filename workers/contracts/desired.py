@@ -7,6 +7,29 @@ from msgspec import Struct, field
 from workers.contracts.stores import StoreAddress
 
 
+class ReplicaPart(Struct, frozen=True, kw_only=True):
+    """One node's part of an engine that is on several. The part of rank 0 leads: it alone answers requests.
+
+    `host` is this node's address, `master_host` and `master_port` are where the parts of this `run` meet. A part that
+    has ended is not started again in the same run. `may_start`: all parts are prepared. `is_broken`: a part of the run
+    before has ended, so that what is left of that run has nothing to finish. The last two are no part of the spec's
+    hash.
+    """
+
+    rank: int
+    count: int
+    run: int
+    host: str
+    master_host: str
+    master_port: int
+    may_start: bool = False
+    is_broken: bool = False
+
+    @property
+    def leads(self) -> bool:
+        return self.rank == 0
+
+
 class ReplicaSpec(Struct, frozen=True, kw_only=True):
     """One engine process that should run. `spec_hash` changes when the process must be replaced.
 
@@ -18,7 +41,7 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     `reserved_bytes` is what must be free on each before it starts. A higher `incarnation` asks for a fresh process.
     `is_asleep`: it should sleep, or not be started where its engine cannot. `weights_bytes` is what must be on the
     node's disk; 0 is unknown. `store` is where the bucket of an s3:// source is, and `revision` the digest of what the
-    version was made of.
+    version was made of. `part` is set where the engine is on several nodes.
     """
 
     replica_id: str
@@ -45,6 +68,12 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     is_asleep: bool = False
     weights_bytes: int = 0
     store: StoreAddress | None = None
+    part: ReplicaPart | None = None
+
+    @property
+    def follows(self) -> bool:
+        """It answers nobody: another node's part of the same engine does."""
+        return self.part is not None and not self.part.leads
 
 
 class DesiredState(Struct, frozen=True, kw_only=True):

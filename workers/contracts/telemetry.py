@@ -10,7 +10,8 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
 
     placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
     `memory_bytes` is what it was measured to use, over its accelerators. `progress_ratio` is of what is fetched.
-    `has_given_up`: it crashed too often, and is not started again until somebody asks.
+    `has_given_up`: it crashed too often, and is not started again until somebody asks. `is_prepared`: it
+    is a part of an engine on several nodes, and would start if it might.
     """
 
     replica_id: str
@@ -31,6 +32,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     progress_ratio: float | None = None
     has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
+    is_prepared: bool = False
 
 
 class ForeignProcess(Struct, frozen=True, kw_only=True):

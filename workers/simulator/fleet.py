@@ -58,6 +58,10 @@ def report_replicas(desired: DesiredState | None, first_seen: dict[str, float], 
 
 
 def _report(spec: ReplicaSpec, age_s: float) -> ReplicaReport:
+    if spec.part is not None and not spec.part.may_start and not spec.is_draining:
+        return ReplicaReport(
+            replica_id=spec.replica_id, state="placed", spec_hash=spec.spec_hash, port=spec.port, is_prepared=True
+        )
     state = "stopped" if spec.is_draining else "ready" if age_s >= _STARTS_AFTER_S else "starting"
     return ReplicaReport(replica_id=spec.replica_id, state=state, spec_hash=spec.spec_hash, port=spec.port)
 

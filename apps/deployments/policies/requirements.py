@@ -15,7 +15,8 @@ class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`on` "auto" is a GPU for vLLM where the fleet has any, else the host. None leaves it to the version's arguments.
 
     `memory_share` is the part of each GPU that a replica gets, beside others; without one it has its GPUs to itself
-    unless `is_exclusive` says otherwise. `memory_gib` overrides the estimate. `apart` keeps its replicas out of each
+    unless `is_exclusive` says otherwise. `memory_gib` overrides the estimate. A pipeline that fits on no node is laid
+    over several, unless `is_on_one_node`. `apart` keeps its replicas out of each
     other's "node" or value of that label; `avoids` are deployments that it shares no node with.
     """
 
@@ -26,6 +27,7 @@ class Requirements(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory_gib: Annotated[float, Meta(gt=0, le=100_000)] | None = None
     is_exclusive: bool | None = None
     needs_nvlink: bool = False
+    is_on_one_node: bool = False
     gpu_models: list[Name] = field(default_factory=list)
     mig_profile: Name = ""
     labels: dict[Name, Name] = field(default_factory=dict)

@@ -152,7 +152,9 @@ def restart_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
     if replica.node_id is None:
         raise ConflictError("this replica is not on a node yet")
     replica.incarnation += 1
-    replica.save(update_fields=["incarnation"])
+    replica.is_broken, replica.broken_runs = False, 0
+    replica.has_given_up = replica.has_given_up and not replica.is_on_several
+    replica.save(update_fields=["incarnation", "is_broken", "broken_runs", "has_given_up"])
     record_change(actor=actor, action="replica.restart_asked", subject=replica, now=now)
     _deployments_changed()
 

@@ -15,7 +15,8 @@ def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime
     keys = [key for stage in replica.stages for key in stage["keys"] if key != HOST_KEY]
     if report.state != ReplicaState.READY or not keys or not report.memory_bytes:
         return
-    measured = {"memory_bytes": report.memory_bytes // len(keys), "kv_tokens": report.kv_capacity_tokens}
+    here = [key for stage in replica.stages if stage["node_id"] == str(replica.node_id) for key in stage["keys"]]
+    measured = {"memory_bytes": report.memory_bytes // max(1, len(here)), "kv_tokens": report.kv_capacity_tokens}
     of_node = Accelerator.objects.filter(node__replicas=replica, key=keys[0])
     model = of_node.values_list("model", flat=True).first()
     kind: dict[str, Any] = {

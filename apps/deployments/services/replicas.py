@@ -6,20 +6,22 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
-from apps.common import live
 from apps.common.tasks_by_name import enqueue_on_commit
-from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaEvent, ReplicaState, Revision
+from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaState, Revision
 from apps.deployments.policies.lifecycle import alarm_of, may_follow
+from apps.deployments.policies.parts import whole_state
 from apps.deployments.policies.replicas import ReplicaPlan, ReplicaView, plan_replicas
 from apps.deployments.selectors import list_deployments, pace_of
 from apps.deployments.services.measurements import record_measurement
+from apps.deployments.services.parts import MAY_BE_ON_SEVERAL
 from apps.deployments.services.revisions import current_revision
-from apps.fleet.models import NodeState
+from apps.deployments.services.states import change_state, note
+from apps.fleet.models import Node, NodeState
 from apps.fleet.services.nodes import RECONCILE
 from workers.contracts.telemetry import ReplicaReport
 
-KEPT_EVENTS = 50
 DETAIL_CHARACTERS = 2000
 _WENT_WRONG = (ReplicaState.FAILED, ReplicaState.DEGRADED)
 
@@ -29,22 +31,26 @@ def ensure_replicas(*, now: datetime, wakeable: Collection[UUID] = ()) -> None:
 
     `wakeable` are sleeping ones whose places still hold them.
     """
+    known_nodes = {str(pk) for pk in Node.objects.values_list("pk", flat=True)}
     for deployment in list_deployments():
         current = current_revision(deployment, now=now)
         replicas = list(deployment.replicas.all())
         plan = plan_replicas(
             wanted=deployment.wanted_count,
-            replicas=[_view_of(replica, current, wakeable) for replica in replicas],
+            replicas=[_view_of(replica, current, wakeable, known_nodes) for replica in replicas],
             pace=pace_of(deployment, current, replicas),
             keeps_asleep=deployment.keeps_asleep,
         )
         _carry_out(deployment, current, plan, now)
 
 
-def _view_of(replica: Replica, current: Revision, wakeable: Collection[UUID]) -> ReplicaView:
+def _view_of(
+    replica: Replica, current: Revision, wakeable: Collection[UUID], known_nodes: Collection[str]
+) -> ReplicaView:
+    told = [replica.parts.get(node_id, {}).get("state", "") for node_id in replica.node_ids if node_id in known_nodes]
     return ReplicaView(
         replica_id=replica.pk,
-        state=replica.state,
+        state=whole_state(replica.state, told if replica.is_on_several else []),
         is_draining=replica.is_draining,
         has_node=replica.node_id is not None,
         is_lost=replica.node is not None and replica.node.is_lost,
@@ -77,15 +83,18 @@ def empty_drained_nodes(*, now: datetime) -> None:
 
     The rows stay, and with them the memory they hold, until the node says that their engines have stopped.
     """
-    for replica in Replica.objects.filter(is_draining=False, node__is_draining=True):
+    drained = {str(pk) for pk in Node.objects.filter(is_draining=True).values_list("pk", flat=True)}
+    staying = Replica.objects.filter(Q(node__is_draining=True) | MAY_BE_ON_SEVERAL, is_draining=False)
+    for replica in (each for each in staying if drained & {str(each.node_id), *each.node_ids}):
         replica.is_draining, replica.drain_reason = True, DrainReason.NODE
         replica.save(update_fields=["is_draining", "drain_reason"])
-        _note(replica, "gives up this place: its node is being drained", now)
+        note(replica, "gives up this place: its node is being drained", now)
     kept = Replica.objects.filter(is_draining=True, drain_reason=DrainReason.NODE, node__is_draining=False)
-    for replica in kept.exclude(state=ReplicaState.STOPPED):
+    kept = kept.exclude(state=ReplicaState.STOPPED)
+    for replica in (each for each in kept if not drained & set(each.node_ids)):
         replica.is_draining, replica.drain_reason = False, ""
         replica.save(update_fields=["is_draining", "drain_reason"])
-        _note(replica, "keeps this place: its node is drained no more", now)
+        note(replica, "keeps this place: its node is drained no more", now)
 
 
 def mark_unreachable_replicas(*, now: datetime) -> None:
@@ -103,27 +112,62 @@ def raise_alarms(*, now: datetime) -> None:
             replica.alarm = alarm
             replica.save(update_fields=["alarm"])
             if alarm:
-                _note(replica, alarm, now)
+                note(replica, alarm, now)
 
 
 @transaction.atomic
 def record_replica_reports(*, node_id: UUID, reports: Sequence[ReplicaReport], now: datetime) -> None:
     """Stores what differs. A report about a replica that is not this node's is ignored: it is being stopped."""
-    held = Replica.objects.select_for_update(of=("self",)).filter(node_id=node_id).select_related("revision")
+    held = Replica.objects.select_for_update(of=("self",)).filter(_is_on(node_id)).select_related("revision")
     rows = {str(row.pk): row for row in held}
     for report in reports:
         row = rows.get(report.replica_id)
-        if row is not None and report.state in ReplicaState.values:
+        if row is None or report.state not in ReplicaState.values:
+            continue
+        if row.is_on_several:
+            _record_part(row, str(node_id), report, now)
+        if row.node_id == node_id:
             _record_report(row, report, now)
+
+
+def _is_on(node_id: UUID) -> Q:
+    return Q(node_id=node_id) | (MAY_BE_ON_SEVERAL & Q(stages__contains=[{"node_id": str(node_id)}]))
+
+
+def _record_part(row: Replica, node_id: str, report: ReplicaReport, now: datetime) -> None:
+    """What its node says of its part; the loop makes the whole of all of them."""
+    before = row.parts.get(node_id, {})
+    rank = row.node_ids.index(node_id)
+    told = {
+        "rank": rank,
+        "node_name": before.get("node_name") or Node.objects.values_list("name", flat=True).get(pk=node_id),
+        "state": report.state,
+        "detail": report.detail.replace("\x00", "")[:DETAIL_CHARACTERS],
+        "spec_hash": report.spec_hash[:64],
+        "is_prepared": report.is_prepared,
+        "restarts": report.restarts,
+    }
+    if told == before:
+        return
+    row.parts = row.parts | {node_id: told}
+    row.save(update_fields=["parts"])
+    has_turned = (told["state"], told["is_prepared"]) != (before.get("state"), before.get("is_prepared"))
+    if has_turned or told["spec_hash"] != before.get("spec_hash"):
+        enqueue_on_commit(RECONCILE)
+    if has_turned and str(row.node_id) != node_id:
+        words = f"part {rank + 1} of {len(row.node_ids)}: {told['state']} {told['detail']}".rstrip()
+        note(row, words, now, log_tail=_kept_tail(report))
 
 
 def _record_report(row: Replica, report: ReplicaReport, now: datetime) -> None:
     row.spec_hash, row.restarts = report.spec_hash[:64], report.restarts
-    row.has_given_up = report.has_given_up
+    row.has_given_up = row.has_given_up if row.is_on_several else report.has_given_up
     row.measured_bytes = report.memory_bytes or row.measured_bytes
     row.progress_ratio = report.progress_ratio
     record_measurement(replica=row, report=report, now=now)
     row.save(update_fields=["spec_hash", "restarts", "has_given_up", "measured_bytes", "progress_ratio"])
+    if row.is_on_several and row.has_given_up and not row.is_draining:
+        return  # that its parts wait says less than why
     detail = report.detail.replace("\x00", "")[:DETAIL_CHARACTERS]
     if row.state != report.state:
         if may_follow(row.state, report.state):
@@ -136,19 +180,3 @@ def _record_report(row: Replica, report: ReplicaReport, now: datetime) -> None:
 def _kept_tail(report: ReplicaReport) -> list[str]:
     """Of what went wrong, for when the log is gone with its node."""
     return [line.replace("\x00", "") for line in report.log_tail] if report.state in _WENT_WRONG else []
-
-
-def change_state(replica: Replica, state: str, detail: str, now: datetime, *, log_tail: Sequence[str] = ()) -> None:
-    replica.state, replica.detail, replica.state_changed_at, replica.alarm = state, detail, now, ""
-    replica.save(update_fields=["state", "detail", "state_changed_at", "alarm"])
-    _note(replica, detail, now, log_tail)
-    payload = {"replica_id": str(replica.pk), "deployment_id": str(replica.deployment_id), "state": state}
-    live.publish_on_commit(live.DEPLOYMENTS, payload)
-    if replica.is_draining or state == ReplicaState.READY:
-        enqueue_on_commit(RECONCILE)
-
-
-def _note(replica: Replica, detail: str, now: datetime, log_tail: Sequence[str] = ()) -> None:
-    ReplicaEvent.objects.create(replica=replica, at=now, state=replica.state, detail=detail, log_tail=list(log_tail))
-    old = ReplicaEvent.objects.filter(replica=replica)[KEPT_EVENTS:].values_list("pk", flat=True)
-    ReplicaEvent.objects.filter(pk__in=list(old)).delete()

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import msgspec
 from django.db import transaction
+from django.db.models import Model, Q
 
 from apps.audit.services import record_change
 from apps.common.actors import SYSTEM, Actor
@@ -118,7 +119,7 @@ def checked_labels(labels: dict[str, str]) -> dict[str, str]:
 @transaction.atomic
 def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
     """Its agent's token stops working, and its agent is told why. One that may still run something is not forgotten."""
-    replicas = list(node.replicas.all())
+    replicas = _replicas_on(node)
     if replicas and not node.is_lost:
         raise ConflictError(f"{len(replicas)} replicas are on it: drain it first")
     record_change(actor=actor, action="node.removed", subject=node, now=now)
@@ -128,6 +129,12 @@ def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
     RemovedNode.objects.create(id=node.pk, name=node.name, token_sha256=node.token_sha256, removed_at=now)
     node.delete()
     enqueue_on_commit(RECONCILE)
+
+
+def _replicas_on(node: Node) -> list[Model]:
+    """Also those that only a part of is here, and whose leader is elsewhere."""
+    is_here = Q(node=node) | Q(stages__contains=[{"node_id": str(node.pk)}])
+    return list(node.replicas.model._default_manager.filter(is_here))  # noqa: SLF001 - Django's documented API
 
 
 @transaction.atomic

@@ -129,8 +129,15 @@ def _of_stages(state: NodeState, shape: Shape, doing: Sequence[int]) -> list[Ref
     taken = max(len(fit_stages(state, indexes, shape, PRICES)) for indexes in by_model)
     if taken >= shape.pipeline_parallel:
         return []
-    together = "" if shape.may_span else "; all stages of an engine are on one node, as none is started over several"
-    return [_refusal(state, "", f"takes {taken} of the {shape.pipeline_parallel} pipeline stages{together}")]
+    alone = _alone(state, shape)
+    return [_refusal(state, "", f"takes {taken} of the {shape.pipeline_parallel} pipeline stages{alone}")]
+
+
+def _alone(state: NodeState, shape: Shape) -> str:
+    """Why other nodes do not take the rest."""
+    if not shape.may_span:
+        return ", and all are to be on one node"
+    return "" if state.view.is_reachable else ", and has no address at which other nodes' parts would meet it"
 
 
 def _models_of(state: NodeState, indexes: Sequence[int]) -> list[str]:

@@ -9,6 +9,8 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 def fetched_key(engine: str, source: str, revision: str, engine_args: Mapping[str, Any]) -> str:
     """By what they are known on the disk; "" where the source is a path, or comes with the engine."""
+    if source.startswith("s3://"):
+        return f"{source}@{revision}"
     repository = engine_args.get("weights_repository") if engine == "fake" else source if engine == "vllm" else ""
     if not isinstance(repository, str) or not _REPOSITORY.fullmatch(repository):
         return ""

@@ -59,7 +59,7 @@ class NodeView:
     """`engines` is what can run there, None when the agent has not said. `cached` are keys of weights on its disk.
 
     `coming` are keys of those that replicas with a place there have yet to fetch, with the bytes that are missing.
-    `disk_free_bytes` None is unknown.
+    `disk_free_bytes` None is unknown. `is_reachable`: other nodes know an address of it.
     """
 
     node_id: UUID
@@ -67,6 +67,7 @@ class NodeView:
     state: str = ONLINE
     is_cordoned: bool = False
     is_draining: bool = False
+    is_reachable: bool = True
     engines: frozenset[str] | None = None
     labels: dict[str, str] = field(default_factory=dict)
     accelerators: tuple[AcceleratorView, ...] = ()

@@ -42,7 +42,7 @@ def _models(board: Board, shape: Shape) -> list[str]:
 
 
 def _of_model(board: Board, shape: Shape, model: str, closed: Container[int], fits: Fits) -> tuple[Stage, ...]:
-    """The fewest nodes: those that take most stages first, among them the cheapest."""
+    """The fewest nodes, each with as many stages as the others; among them the cheapest."""
     of_model = replace(shape, models=(model,))
     parts: list[_Part] = []
     for signature, numbers in board.alike.items():
@@ -50,13 +50,27 @@ def _of_model(board: Board, shape: Shape, model: str, closed: Container[int], fi
         if found:
             free = islice((number for number in numbers if number not in closed), shape.pipeline_parallel)
             parts += [_part(board, number, found) for number in free]
-    if not shape.may_span:
-        parts = [part for part in parts if len(part.stages) == shape.pipeline_parallel]
-    chosen = islice(
-        (stage for part in sorted(parts, key=lambda part: part.rank) for stage in part.stages), shape.pipeline_parallel
-    )
-    stages = tuple(chosen)
-    return stages if len(stages) == shape.pipeline_parallel else ()
+    for per_node in _even_shares(shape):
+        found_here = _first_parts(board, parts, per_node, shape.pipeline_parallel // per_node)
+        if found_here:
+            return found_here
+    return ()
+
+
+def _even_shares(shape: Shape) -> list[int]:
+    """Stages on each node, the most first: an engine's parts are all of one size."""
+    count = shape.pipeline_parallel
+    return [each for each in range(count, 0, -1) if count % each == 0 and (shape.may_span or each == count)]
+
+
+def _first_parts(board: Board, parts: list[_Part], per_node: int, count: int) -> tuple[Stage, ...]:
+    doing = [
+        part
+        for part in sorted(parts, key=lambda part: part.rank)
+        if len(part.stages) >= per_node and (count == 1 or board.nodes[part.number].view.is_reachable)
+    ]
+    chosen = doing[:count] if len(doing) >= count else []
+    return tuple(stage for part in chosen for stage in part.stages[:per_node])
 
 
 def _part(board: Board, number: int, found: tuple[Fit, ...]) -> _Part:

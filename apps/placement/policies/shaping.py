@@ -11,6 +11,8 @@ from apps.placement.policies.objective import GIB
 
 # Engines that know what to do with a GPU; the others run on the host unless a deployment says otherwise.
 _GPU_ENGINES = {"vllm"}
+# Agents start a part of them on each of several nodes.
+_SPANNING_ENGINES = {"vllm", "fake"}
 # vLLM's own default: who asks for no less wants the GPU for itself.
 WHOLE_GPU_SHARE = 0.9
 
@@ -69,8 +71,7 @@ def shape_of(
         memory_share=share,
         is_exclusive=share is None if requirements.is_exclusive is None else requirements.is_exclusive,
         needs_nvlink=requirements.needs_nvlink,
-        # Agents start engines on one node each.
-        may_span=False,
+        may_span=engine in _SPANNING_ENGINES and not requirements.is_on_one_node,
         models=tuple(sorted(requirements.gpu_models)),
         profile=requirements.mig_profile,
         max_usd_per_h=requirements.max_usd_per_h,

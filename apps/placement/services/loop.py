@@ -10,13 +10,14 @@ from django.conf import settings
 from apps.common.services import lead
 from apps.deployments.models import Replica, ReplicaState
 from apps.deployments.services.desired import write_desired_states
+from apps.deployments.services.parts import mend_replicas_on_several_nodes
 from apps.deployments.services.replicas import (
-    change_state,
     empty_drained_nodes,
     ensure_replicas,
     mark_unreachable_replicas,
     raise_alarms,
 )
+from apps.deployments.services.states import change_state
 from apps.placement.policies.demand import Assignment, Demand
 from apps.placement.policies.explaining import as_if_applied, explain, in_words
 from apps.placement.policies.fleet import NodeView
@@ -35,6 +36,7 @@ def reconcile(*, holder: str, now: datetime) -> bool:
         if fence is None:
             return False
         empty_drained_nodes(now=now)
+        mend_replicas_on_several_nodes(now=now)
         ensure_replicas(now=now, wakeable=wakeable_replicas())
         mark_unreachable_replicas(now=now)
         place_pending_replicas(now=now)

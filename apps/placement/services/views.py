@@ -37,11 +37,18 @@ def list_node_views() -> list[NodeView]:
     """Each with the replicas that are on it."""
     placed: dict[UUID, list[Replica]] = {}
     for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
-        for node_id in dict.fromkeys([str(replica.node_id), *(each["node_id"] for each in replica.stages)]):
+        for node_id in _held_by(replica):
             placed.setdefault(UUID(node_id), []).append(replica)
     gpus = _list_accelerators()
     nodes = Node.objects.defer("token_sha256").order_by("name")
     return [_node_view(node, placed.get(node.pk, []), gpus.get(node.pk, [])) for node in nodes]
+
+
+def _held_by(replica: Replica) -> list[str]:
+    """Of one that goes, each node's part gives its memory back when it has stopped there."""
+    node_ids = replica.node_ids or [str(replica.node_id)]
+    gone = [each for each, told in replica.parts.items() if told["state"] == ReplicaState.STOPPED]
+    return [each for each in node_ids if not (replica.is_draining and each in gone)]
 
 
 def _list_accelerators() -> dict[UUID, list[_Facts]]:
@@ -159,6 +166,7 @@ def _node_view(node: Node, placed: Sequence[Replica], gpus: Sequence[_Facts]) ->
         state=node.state,
         is_cordoned=node.is_cordoned,
         is_draining=node.is_draining,
+        is_reachable=bool(node.gateway_url),
         engines=frozenset(map(str, engines)) if isinstance(engines, list) else None,
         labels=node.labels,
         accelerators=(*(_accelerator_view(each, price) for each in gpus), _host_of(node)),

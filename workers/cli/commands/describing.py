@@ -36,7 +36,7 @@ def describe(session: Session, what: tuple[str, ...]) -> None:
 
 
 def _describe(client: Client, kind: Kind, row: dict[str, Any]) -> None:
-    _show_fields({field: value for field, value in row.items() if field not in {"accelerators", "inventory"}})
+    _show_fields({field: value for field, value in row.items() if field not in {"accelerators", "inventory", "parts"}})
     more = {"nodes": _node, "deployments": _deployment, "replicas": _replica, "models": _model}.get(kind.name)
     if more is not None:
         more(client, row)
@@ -84,6 +84,11 @@ def _deployment(client: Client, row: dict[str, Any]) -> None:
 
 
 def _replica(client: Client, row: dict[str, Any]) -> None:
+    if row.get("parts"):
+        _heading("Parts, one on each node")
+    for part in row.get("parts") or ():
+        words = f"{part['rank'] + 1} of {len(row['parts'])} on {part['node_name']}: {part['state']} {part['detail']}"
+        click.echo(f"  {text_of(words, is_cut=False)}".rstrip())
     _events(client, replica_id=row["id"])
 
 

@@ -1,6 +1,6 @@
 """Starts fake engines."""
 
-from workers.contracts.desired import ReplicaSpec
+from workers.contracts.desired import ReplicaPart, ReplicaSpec
 from workers.contracts.endpoints import EngineShape, KVEvents
 from workers.contracts.engine_args import FakeSettings
 from workers.engines.costs import load_profiles
@@ -40,6 +40,7 @@ class FakeAdapter:
             argv=[
                 *argv,
                 *_settings_arguments(settings),
+                *_part_arguments(spec.part),
                 *(["--kv-events-config", events_config(events)] if events else []),
             ],
             max_running_requests=spec.max_running_requests,
@@ -91,6 +92,14 @@ def _server_arguments(spec: ReplicaSpec) -> list[str]:
     if spec.max_context_tokens:
         arguments += ["--max-model-len", str(spec.max_context_tokens)]
     return arguments
+
+
+def _part_arguments(part: ReplicaPart | None) -> list[str]:
+    if part is None:
+        return []
+    arguments = ["--nnodes", str(part.count), "--node-rank", str(part.rank), "--run", str(part.run)]
+    arguments += ["--master-addr", part.master_host, "--master-port", str(part.master_port)]
+    return arguments if part.leads else [*arguments, "--headless"]
 
 
 def _settings_arguments(settings: FakeSettings) -> list[str]:

@@ -25,6 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_server(parser.add_argument_group("server"))
     _add_engine(parser.add_argument_group("engine"))
+    _add_parts(parser.add_argument_group("an engine on several nodes"))
     _add_timing(parser.add_argument_group("timing"))
     _add_faults(parser.add_argument_group("faults, also settable by POST /fake/faults"))
     return parser
@@ -101,6 +102,15 @@ def _add_engine(group: Any) -> None:
     group.add_argument("--enable-sleep-mode", action="store_true", help="has /sleep, /wake_up and /is_sleeping")
     group.add_argument("--mean-output-tokens", type=int, default=128, help="where answers end by themselves")
     group.add_argument("--embedding-dimensions", type=int, default=384)
+
+
+def _add_parts(group: Any) -> None:
+    group.add_argument("--nnodes", type=int, default=1, help="parts that the engine has, one on each node")
+    group.add_argument("--node-rank", type=int, default=0, help="which part this is; 0 leads")
+    group.add_argument("--master-addr", default="127.0.0.1", help="where the leader waits for the others")
+    group.add_argument("--master-port", type=int, default=29501)
+    group.add_argument("--headless", action="store_true", help="a part that answers no requests")
+    group.add_argument("--run", type=int, default=0, help="parts of another run are sent away")
 
 
 def _add_timing(group: Any) -> None:

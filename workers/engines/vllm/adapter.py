@@ -17,6 +17,7 @@ from workers.engines.site import Site
 from workers.engines.trial import is_real_answer, trial_request
 from workers.engines.vllm.cache_events import events_of_replica
 from workers.engines.vllm.metrics import read_vllm_metrics
+from workers.engines.vllm.parts import host_of_part, part_arguments
 
 # Loading and, on a GPU, compiling; 40 s on a quiet CPU and up to 240 s on a busy one.
 _START_TIMEOUT_CPU_S = 600.0
@@ -47,12 +48,12 @@ class VLLMAdapter:
     def plan(self, spec: ReplicaSpec) -> LaunchPlan:
         settings = read_settings(spec, VLLMSettings)
         environment = require_environment(self._recipe, self._site.cache)
-        events = events_of_replica(self._site, environment, spec, settings)
+        events = None if spec.part else events_of_replica(self._site, environment, spec, settings)
         argv = [
-            str(python_of(environment)),
-            *("-m", "vllm.entrypoints.openai.api_server"),
+            *_program(spec, environment),
             *_server_arguments(spec, environment, has_gpu=self._has_gpu),
-            *(self._gpu_arguments(spec, settings) if self._has_gpu else ["--dtype", "float32", "--enforce-eager"]),
+            *(self._gpu_arguments(spec, settings) if self._has_gpu else _cpu_arguments(spec, settings)),
+            *part_arguments(spec.part),
             *(["--kv-events-config", events_config(events)] if events else []),
             *settings.extra,
         ]
@@ -100,9 +101,10 @@ class VLLMAdapter:
     def _gpu_arguments(self, spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:
         """The accelerators it was given say how wide it is; without any, the version's own arguments do."""
         stages = settings.pipeline_parallel_size
-        count = len(spec.accelerators) or settings.tensor_parallel_size * stages
-        if count > self._site.gpu_count:
-            raise SpecRefusedError(f"it needs {count} GPUs, and this node has {self._site.gpu_count} GPUs")
+        here = len(spec.accelerators) or settings.tensor_parallel_size * stages
+        if here > self._site.gpu_count:
+            raise SpecRefusedError(f"it needs {here} GPUs, and this node has {self._site.gpu_count} GPUs")
+        count = here * (spec.part.count if spec.part else 1)
         if count % stages:
             raise SpecRefusedError(f"{count} GPUs are not {stages} stages of the same size")
         share = settings.gpu_memory_utilization if spec.memory_share is None else spec.memory_share
@@ -126,13 +128,31 @@ class VLLMAdapter:
         if self._has_gpu:
             # Its paths to sleep and wake are there in this mode only; it listens on loopback.
             sleeping = {"VLLM_SERVER_DEV_MODE": "1"} if settings.sleep_mode else {}
-            return shared | sleeping | _visible(spec.accelerators)
+            return shared | sleeping | host_of_part(spec.part) | _visible(spec.accelerators)
         last_cpu = (os.cpu_count() or 1) - 1
-        return shared | {
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
-            "VLLM_CPU_OMP_THREADS_BIND": f"0-{last_cpu}",
-        }
+        return (
+            shared
+            | host_of_part(spec.part)
+            | {
+                "HF_HUB_OFFLINE": "1",
+                "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib),
+                "VLLM_CPU_OMP_THREADS_BIND": f"0-{last_cpu}",
+            }
+        )
+
+
+def _program(spec: ReplicaSpec, environment: Path) -> list[str]:
+    """A part without HTTP is known to vLLM's own command only."""
+    module = "vllm.entrypoints.cli.main" if spec.follows else "vllm.entrypoints.openai.api_server"
+    return [str(python_of(environment)), "-m", module, *(["serve"] if spec.follows else [])]
+
+
+def _cpu_arguments(spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:
+    """Over nodes it is compiled: without that warm-up, vLLM 0.32 on the CPU has no room for what a stage hands on."""
+    if spec.part is None:
+        return ["--dtype", "float32", "--enforce-eager"]
+    stages = str(settings.pipeline_parallel_size)
+    return ["--dtype", "float32", "--pipeline-parallel-size", stages]
 
 
 def _visible(accelerators: list[str]) -> dict[str, str]:
@@ -144,7 +164,7 @@ def _visible(accelerators: list[str]) -> dict[str, str]:
 
 def _server_arguments(spec: ReplicaSpec, environment: Path, *, has_gpu: bool) -> list[str]:
     model = _KNOWN_SOURCES.get(spec.source)
-    arguments = ["--model", str(environment / "models" / model) if model else spec.source]
+    arguments = [*([] if spec.follows else ["--model"]), str(environment / "models" / model) if model else spec.source]
     arguments += ["--served-model-name", spec.served_name, "--host", "127.0.0.1", "--port", str(spec.port)]
     arguments += ["--max-num-seqs", str(spec.max_running_requests), "--scheduling-policy", "priority"]
     arguments += ["--enable-request-id-headers", "--enable-prompt-tokens-details"]

@@ -126,6 +126,7 @@ def test_a_move_goes_where_its_weights_fit_and_who_stays_needs_no_more():
         (("fake", "op", "", {"weights_repository": "acme/tiny"}), "acme/tiny"),
         (("fake", "op", "", {"weights_repository": 7}), ""),
         (("llamacpp", "a/b", "", {}), ""),
+        (("llamacpp", "s3://models/a", "d1", {}), "s3://models/a@d1"),
     ],
 )
 def test_what_is_fetched_is_what_the_adapters_fetch(asked, key):

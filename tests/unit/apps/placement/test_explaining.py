@@ -108,7 +108,7 @@ def test_stages_that_may_not_span_nodes_say_so_though_together_there_is_room():
     alone = demand(tensor_parallel=4, pipeline_parallel=2, may_span=False)
     assert make_plan(nodes, [alone]).unplaced == [alone]
     said = in_words(explain(nodes, alone))
-    assert "takes 1 of the 2 pipeline stages; all stages of an engine are on one node, as none is started over" in said
+    assert "takes 1 of the 2 pipeline stages, and all are to be on one node" in said
     assert make_plan([box(3)], [alone]).assignments[0].node_ids == (UUID(int=3),)
 
 

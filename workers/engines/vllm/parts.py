@@ -1,0 +1,16 @@
+"""vLLM's own way of being on several nodes: the same command on each, which meet at the leader's port, without Ray."""
+
+from workers.contracts.desired import ReplicaPart
+
+
+def part_arguments(part: ReplicaPart | None) -> list[str]:
+    if part is None:
+        return []
+    arguments = ["--distributed-executor-backend", "mp", "--nnodes", str(part.count), "--node-rank", str(part.rank)]
+    arguments += ["--master-addr", part.master_host, "--master-port", str(part.master_port)]
+    return arguments if part.leads else [*arguments, "--headless"]
+
+
+def host_of_part(part: ReplicaPart | None) -> dict[str, str]:
+    """The address that the other nodes know this one by: of several interfaces vLLM would guess."""
+    return {} if part is None else {"VLLM_HOST_IP": part.host}
