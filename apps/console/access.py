@@ -34,6 +34,7 @@ class ConsoleRequest(HttpRequest):
 
 View = Callable[..., HttpResponseBase]
 
+JSON = "application/json"
 METHODS = ["GET", "HEAD", "POST"]
 
 everybody = Permission.SIGNED_IN
@@ -103,7 +104,8 @@ def _say_it_was_sent(request: ConsoleRequest) -> HttpResponseBase:
 
 def _sign_in_first(request: HttpRequest) -> HttpResponseBase:
     """What a page asks for by itself does not lead its reader away: what is being typed there would be lost."""
-    if _is_part(request):
+    is_form = request.method == "POST" and request.headers.get("Accept") != JSON
+    if _is_part(request) and not is_form:
         return HttpResponse(status=401)
     return _ask_first(request, settings.LOGIN_URL)
 
@@ -125,7 +127,7 @@ def _page_before(request: HttpRequest) -> str:
 
 
 def _is_part(request: HttpRequest) -> bool:
-    return "HX-Request" in request.headers or request.headers.get("Accept") == "application/json"
+    return "HX-Request" in request.headers or request.headers.get("Accept") == JSON
 
 
 def safe_path(request: HttpRequest, asked: str | None) -> str:

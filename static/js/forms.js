@@ -73,7 +73,12 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!isPost(form) || event.defaultPrevented) return;
+    if (!isPost(form)) return;
+    // htmx sends it, and tells when it is done.
+    if (event.defaultPrevented) {
+      keep(form);
+      return;
+    }
     if (form.dataset.sending) {
       event.preventDefault();
       return;
@@ -85,9 +90,7 @@
   });
 
   document.addEventListener("htmx:afterRequest", ({ target }) => {
-    if (!isPost(target)) return;
-    setSending(target, false);
-    mark(target);
+    if (isPost(target)) mark(target);
   });
   document.addEventListener("htmx:afterSettle", () => [...document.forms].filter(isPost).forEach((form) => form.querySelector("[name=_once]") || mark(form)));
 

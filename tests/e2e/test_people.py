@@ -52,6 +52,26 @@ def test_an_invited_person_joins_by_the_link_of_the_letter_and_only_once(
     assert complaints == []
 
 
+def test_what_was_typed_is_back_after_a_session_ended_meanwhile_and_is_sent_once(page, context, admin):
+    sign_in(page, admin)
+    open_from_rail(page, "Members")
+    page.get_by_role("button", name="Service account").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("typed-early")
+    context.clear_cookies(name="tokenyard_session")
+    page.get_by_role("dialog").get_by_role("button", name="Create").click()
+
+    page.get_by_label("User name or email").fill(admin["username"])
+    page.get_by_label("Password").fill(admin["password"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("dialog").get_by_label("Name")).to_have_value("typed-early")
+    expect(page.get_by_text("what you had typed is back")).to_be_visible()
+
+    page.get_by_role("dialog").get_by_role("button", name="Create").dblclick()
+    expect(page.get_by_role("heading", name=re.compile("typed-early"))).to_be_visible()
+    page.get_by_role("link", name="Members", exact=True).last.click()
+    expect(page.locator("tbody tr", has_text="typed-early")).to_have_count(1)
+
+
 def test_a_tenant_that_keeps_prompts_reads_one_when_somebody_presses_for_it(page, demo, admin, complaints):
     sign_in(page, admin)
     open_from_rail(page, "Prompts")

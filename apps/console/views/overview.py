@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from django.http import HttpResponseBase
+from django.urls import reverse
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
@@ -38,4 +39,12 @@ def _charts(ttft_slo_ms: int | None) -> list[dict[str, Any]]:
 
 def _chart(title: str, unit: str, lines: list[tuple[str, str]], *, limit: int | None = None) -> dict[str, Any]:
     described = [{"key": key, "label": label} for key, label in lines]
-    return {"title": title, "unit": unit, "lines": described, "lines_json": json.dumps(described), "limit": limit}
+    url = reverse("console:scheduler") if unit == "requests" else f"{reverse('console:requests')}?range=today"
+    return {
+        "title": title,
+        "unit": unit,
+        "url": url,
+        "lines": described,
+        "lines_json": json.dumps(described),
+        "limit": limit,
+    }

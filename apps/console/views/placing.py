@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from apps.common.errors import DomainError, InvalidInputError
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.forms import DeployForm, LabelsForm
-from apps.console.policies.snippets import api_call
+from apps.console.policies.snippets import api_call, apply_line
 from apps.console.rendering import attempt, render_page, sentence
 from apps.console.selectors.live import read_logs
 from apps.deployments.selectors import get_deployment, get_replica
@@ -133,6 +133,7 @@ def _render_version(
         "need": preview.need if preview else None,
         "engine_args": json.dumps(found.engine_args, indent=2) if found.engine_args else "",
         "api": api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/deployments/", body=body),
+        "cli": apply_line({"kind": "Deployment", "name": body["name"], "version": str(found), **wanted}),
     }
     return render_page(request, "version.html", context)
 

@@ -11,7 +11,7 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods
 
 from apps.console.access import ConsoleRequest, operators, page
-from apps.console.policies.snippets import api_call
+from apps.console.policies.snippets import api_call, apply_line
 from apps.console.rendering import attempt, render_page
 from apps.console.serving_forms import ModelForm, VersionForm
 from apps.console.views.placing import places_of
@@ -41,7 +41,8 @@ def model_new(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:version_new", made.pk)
     body = {"name": "llama-3-8b", "task": "generate"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/models/", body=body)
-    return render_page(request, "new.html", {**NEW_MODEL, "form": form, "api": api})
+    cli = apply_line({"kind": "Model", **body})
+    return render_page(request, "new.html", {**NEW_MODEL, "form": form, "api": api, "cli": cli})
 
 
 @page(operators)

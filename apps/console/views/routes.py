@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 from apps.audit.selectors import list_entries_of
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.lists import list_page
-from apps.console.policies.snippets import api_call
+from apps.console.policies.snippets import api_call, apply_line
 from apps.console.policies.split import changes_between, changes_of_membership, changes_of_places, shares_of
 from apps.console.rendering import attempt, render_page
 from apps.console.serving_forms import RouteForm, WeightsForm
@@ -73,7 +73,8 @@ def route_new(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:route", made.pk)
     body = {"public_name": "chat", "targets": [{"version_id": "…", "weight": 100}]}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/routes/", body=body)
-    return render_page(request, "new.html", {**NEW_ROUTE, "form": form, "api": api})
+    cli = apply_line({"kind": "Route", "name": "chat", "targets": [{"version": "model:v1", "weight": ALL}]})
+    return render_page(request, "new.html", {**NEW_ROUTE, "form": form, "api": api, "cli": cli})
 
 
 def _create(request: ConsoleRequest, form: RouteForm) -> Route:

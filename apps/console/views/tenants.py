@@ -16,7 +16,7 @@ from apps.console.access import ConsoleRequest, operators, page, require
 from apps.console.forms import MemberForm, PolicyForm, TenantForm
 from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.policies.periods import period_for, zone_named
-from apps.console.policies.snippets import api_call
+from apps.console.policies.snippets import api_call, apply_line
 from apps.console.rendering import attempt, render_page
 from apps.console.usage_query import read_text
 from apps.console.views.keys import key_row
@@ -95,7 +95,8 @@ def tenant_create(request: ConsoleRequest) -> HttpResponseBase:
         return redirect("console:tenant", tenant.pk)
     body = {"name": "acme", "service_class": "standard", "slo_profile": "standard"}
     api = api_call(web_url=settings.WEB_URL, method="POST", path="/api/v1/tenants/", body=body)
-    return render_page(request, "tenant_create.html", {**NEW_TENANT, "form": form, "api": api})
+    cli = apply_line({"kind": "Tenant", **body})
+    return render_page(request, "tenant_create.html", {**NEW_TENANT, "form": form, "api": api, "cli": cli})
 
 
 @page(Permission.SEE_TENANT)
@@ -114,6 +115,7 @@ def tenant_policy(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         return redirect("console:tenant", tenant.pk)
     changes = _changes(form) if form.is_valid() else None
     context = {"tenant": tenant, "form": form, "changes": changes, "api": _policy_call(tenant, form)}
+    context["cli"] = apply_line({"kind": "Tenant", "name": tenant.full_name, **_policy_body(form)})
     return render_page(request, "tenant_policy.html", context)
 
 
@@ -181,9 +183,13 @@ def _form_values(policy: Any) -> dict[str, Any]:
 
 def _policy_call(tenant: Tenant, form: PolicyForm) -> str:
     """The REST call of what the form says now."""
+    path = f"/api/v1/tenants/{tenant.pk}/policy/"
+    return api_call(web_url=settings.WEB_URL, method="PUT", path=path, body=_policy_body(form))
+
+
+def _policy_body(form: PolicyForm) -> dict[str, Any]:
     chosen = getattr(form, "cleaned_data", None) or form.initial
-    body = {name: getattr(value, "name", value) for name, value in chosen.items()}
-    return api_call(web_url=settings.WEB_URL, method="PUT", path=f"/api/v1/tenants/{tenant.pk}/policy/", body=body)
+    return {name: getattr(value, "name", value) for name, value in chosen.items()}
 
 
 def _changes(form: PolicyForm) -> list[dict[str, Any]]:

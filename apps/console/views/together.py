@@ -1,4 +1,4 @@
-"""Acts on several things at once: posted once the page shows what would be done, posted again with `confirmed` it is."""
+"""Acts on several things: posted once the page shows what would be done, posted again with `confirmed` it is done."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -68,8 +68,8 @@ NODE_ACTS = {
     "drain": Act(
         title="Drain nodes",
         button="Drain them",
-        consequence="Their replicas get nothing new, finish what they have, and stop; others take their places on other "
-        "nodes where there is room. No stream is cut off.",
+        consequence="Their replicas get nothing new, finish what they have, and stop; others take their places on "
+        "other nodes where there is room. No stream is cut off.",
         do=_drain(is_draining=True),
         is_dangerous=True,
     ),
@@ -112,7 +112,7 @@ def _act_on(
     back: tuple[str, str],
 ) -> HttpResponseBase:
     found = list(things)
-    refusals = _done(request, act, found) if "confirmed" in request.POST else None
+    refusals = _done(request, act, found) if found and "confirmed" in request.POST else None
     if refusals == []:
         messages.success(request, f"{act.title}: done, {len(found)}.")
         return redirect(back[1])

@@ -1,6 +1,7 @@
 """Lists come in pages that miss nobody and repeat nobody, and show times as their reader has them."""
 
 import re
+from datetime import timedelta
 
 import pytest
 
@@ -43,6 +44,46 @@ def test_members_come_newest_first_each_once(yard, open_as):
     pages = walk(open_as("owner"), f"/tenants/{yard.people.tenant.pk}/members/?q=many", r"Role of (many\d+)")
     assert [len(page) for page in pages] == [50, 10]
     assert len({name for page in pages for name in page}) == COUNT
+
+
+@pytest.mark.parametrize(("sort", "falls"), [("since", False), ("-since", True)])
+def test_a_list_is_sorted_over_all_its_pages(yard, open_as, sort, falls):
+    """Many were opened in the same moment: those keep one order, too."""
+    Tenant.objects.bulk_create(
+        Tenant(name=f"many-{number:03d}", created_at=NOW + timedelta(days=number // 20)) for number in range(COUNT)
+    )
+    pages = walk(open_as("operator"), f"/tenants/?q=many&sort={sort}", r">(many-\d+)</a>")
+    names = [name for page in pages for name in page]
+    days = [int(name[-3:]) // 20 for name in names]
+    assert days == sorted(days, reverse=falls)
+    assert len(set(names)) == COUNT
+
+
+def test_what_has_no_value_in_a_column_comes_last_either_way(yard, open_as):
+    Tenant.objects.bulk_create(Tenant(name=f"bare-{number:03d}", created_at=NOW) for number in range(COUNT))
+    for sort in ("weight", "-weight"):
+        pages = walk(open_as("operator"), f"/tenants/?sort={sort}", r'tenants/[0-9a-f-]+/">([\w-]+)</a>')
+        names = [name for page in pages for name in page]
+        assert names[0] == yard.people.tenant.name
+        assert len([name for name in names if name.startswith("bare-")]) == COUNT
+
+
+def test_a_list_is_written_as_csv_with_what_the_filters_leave(yard, open_as):
+    Tenant.objects.create(name="left-out", created_at=NOW)
+    name = yard.people.tenant.name
+    answer = open_as("operator").get(f"/tenants/?q={name}&sort=-name&as=csv")
+    lines = b"".join(answer).decode().splitlines()
+    assert answer["Content-Type"].startswith("text/csv")
+    assert lines[0].startswith("tenant,service_class,")
+    assert [line.split(",")[0] for line in lines[1:]] == [name]
+
+
+@pytest.mark.parametrize(
+    "path", ["/fleet/", "/deployments/", "/users/", "/tenants/{tenant}/members/", "/tenants/{tenant}/keys/"]
+)
+def test_every_list_has_its_file(yard, open_as, path):
+    answer = open_as("platform_admin").get(path.format(tenant=yard.people.tenant.pk) + "?as=csv")
+    assert len(b"".join(answer).decode().splitlines()) > 1
 
 
 def test_models_and_routes_are_searched_by_a_part_of_their_name(yard, open_as):

@@ -81,7 +81,7 @@ POST = {
     "rerating_cancel": ({}, (403, 403, 403, 403, 302, 302)),
     "quarantined_release": ({}, (403, 403, 403, 403, 400, 400)),
     "nodes_act": ({"act": "cordon", "chosen": "$node", "confirmed": "1"}, OPERATORS_POST),
-    "keys_revoke": ({"chosen": "$key", "confirmed": "1"}, (302, 302, 403, 404, 302, 403)),
+    "keys_revoke": ({"chosen": "$key", "confirmed": "1"}, (302, 200, 403, 404, 302, 403)),
     "node_cordon": ({"is_cordoned": "1"}, OPERATORS_POST),
     "deployment_scale": ({"replica_count": "2"}, OPERATORS_POST),
     "member_add": (

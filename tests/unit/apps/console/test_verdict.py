@@ -115,3 +115,12 @@ def test_the_worst_comes_first():
 
 def test_an_empty_fleet_is_said_first_of_all():
     assert texts(nodes=[], deployments=[]) == ["No node has joined yet, so nothing can be served"]
+
+
+def test_a_list_of_problems_says_since_when_and_who_notices():
+    since = NOW - timedelta(minutes=5)
+    found = deployment(ready=1, public_names=["demo-chat"], changed_at=since)
+    (problem,) = judge(condition(deployments=[found])).problems
+    assert (problem.since, problem.whom) == (since, "those who ask for demo-chat")
+    (silent,) = judge(condition(nodes=[node(state="offline", last_seen_at=since)])).problems
+    assert (silent.since, silent.whom) == (since, "")
