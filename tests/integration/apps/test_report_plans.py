@@ -45,7 +45,8 @@ def varied_records(db):
     places = itertools.product((0, 1, 899.999_999, 900, 43_200, 43_199.999_999), range(0, 8, 3), ("job", "wörk", ""))
     records = [
         make_record(
-            tenant_id=uuid7(1.0, 1 + number % 2), arrived_at=ARRIVED_AT_S - day * 86_400 - second, workflow_id=name and f"{name}-{number % 4}",
+            tenant_id=uuid7(1.0, 1 + number % 2), arrived_at=ARRIVED_AT_S - day * 86_400 - second,
+            workflow_id=name and f"{name}-{number % 4}",
             end_user=f"{name}-{number % 5}", outcome=("completed", "failed")[number % 3 == 0],
             input_tokens=10 * number, cached_input_tokens=number, output_tokens=number % 7, wasted_tokens=number % 4,
             reasoning_tokens=number % 2, cost_pico_usd=number**3, version_id=uuid7(4.0, 1) if number % 4 else "",
