@@ -18,6 +18,8 @@ from apps.usage.models.rollups import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
+    UsageWorkflowDay,
+    UsageWorkflowTotal,
 )
 
 __all__ = [
@@ -45,4 +47,6 @@ __all__ = [
     "UsageSlot",
     "UsageSource",
     "UsageTotal",
+    "UsageWorkflowDay",
+    "UsageWorkflowTotal",
 ]

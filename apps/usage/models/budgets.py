@@ -39,7 +39,11 @@ class Budget(models.Model):
 
 
 class BudgetAlert(models.Model):
-    """One threshold reached in one month, told once by each channel; tried again until it is delivered or given up."""
+    """One threshold reached in one month, told once by each channel; tried again until it is delivered or given up.
+
+    One that a re-rating took back is withdrawn: who may have been told is told so, and the threshold counts again.
+    `spent_usd` and `forecast_usd` are what the newest message says.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="alerts")
@@ -50,6 +54,7 @@ class BudgetAlert(models.Model):
     spent_usd = models.DecimalField(max_digits=30, decimal_places=12)
     forecast_usd = models.DecimalField(max_digits=30, decimal_places=12, null=True)
     raised_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
     next_try_at = models.DateTimeField(null=True)
     delivered_at = models.DateTimeField(null=True)
@@ -59,7 +64,9 @@ class BudgetAlert(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(
-                fields=["budget", "month", "threshold_percent", "is_forecast", "channel"], name="budget_alert_is_unique"
+                fields=["budget", "month", "threshold_percent", "is_forecast", "channel"],
+                condition=Q(withdrawn_at=None),
+                name="budget_alert_is_unique",
             )
         ]
 

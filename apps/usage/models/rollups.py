@@ -55,6 +55,7 @@ WHAT = ("tenant_id", "slot", "version_id", "public_model", "outcome")
 BY_PRICE = (*WHO_AND_WHAT, "price_line_id", "charged_e8")
 END_USER = ("tenant_id", "slot", "end_user", "outcome")
 WORKFLOW = ("tenant_id", "slot", "workflow_id", "outcome")
+WORKFLOW_TOTAL = ("slot", "workflow_id", "outcome")
 
 
 class UsageSlot(UsageSums):
@@ -125,6 +126,36 @@ class UsageByWorkflow(UsageSums):
         db_table = "usage_by_workflow"
         constraints = _unique("usage_by_workflow", WORKFLOW)
         indexes = _by_time("usage_by_workflow")
+
+
+class UsageWorkflowDay(UsageSums):
+    """UsageByWorkflow by UTC day: a month of workflows that go on is ranked at a glance."""
+
+    dimensions = WORKFLOW
+    grain = DAY
+
+    workflow_id = models.CharField(max_length=128)
+
+    class Meta:
+        db_table = "usage_workflow_day"
+        constraints = _unique("usage_workflow_day", WORKFLOW)
+        indexes = _by_time("usage_workflow_day")
+
+
+class UsageWorkflowTotal(UsageSums):
+    """Workflows by UTC day, of all tenants together: many may use one name.
+
+    `tenant_id` is never set, so that row-level security shows the rows to those who see every tenant.
+    """
+
+    dimensions = WORKFLOW_TOTAL
+    grain = DAY
+
+    workflow_id = models.CharField(max_length=128)
+
+    class Meta:
+        db_table = "usage_workflow_total"
+        constraints = _unique("usage_workflow_total", WORKFLOW_TOTAL)
 
 
 class UsageTotal(UsageSums):

@@ -2,7 +2,8 @@
 
 A task is a request or a workflow that somebody reported about; its cost is that of all its requests in the range, the
 failed ones included. Cost per successful task is the cost of all reported tasks divided by the successful ones. A task
-that used two versions counts for both; the totals count it once. What nobody reported about is shown beside it.
+that used two versions counts for both; the totals count it once. A request of a reported workflow is part of that task,
+and none of its own. What nobody reported about is shown beside it.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ WITH told AS (
     SELECT task.id, task.is_success, task.value_usd, {column} AS subject, sum(record.cost_usd) AS cost_usd
     FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
         AND task.request_id = record.request_id AND task.request_id <> ''
-    WHERE {condition} GROUP BY task.id, subject
+    WHERE {condition} AND NOT EXISTS (
+        SELECT FROM task_outcome AS whole WHERE whole.tenant_id = record.tenant_id AND whole.request_id = ''
+            AND whole.workflow_id = record.workflow_id
+    ) GROUP BY task.id, subject
     UNION ALL
     SELECT task.id, task.is_success, task.value_usd, {column} AS subject, sum(record.cost_usd) AS cost_usd
     FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id

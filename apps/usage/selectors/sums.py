@@ -10,7 +10,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.db import connection
-from django.db.models import Count, DateTimeField, F, Func, Model, Q, QuerySet, Sum, Value
+from django.db.models import BigIntegerField, Case, DateTimeField, F, Func, Model, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncDate
 
 from apps.common.errors import InvalidInputError
@@ -23,6 +23,8 @@ from apps.usage.models import (
     UsageRecord,
     UsageSlot,
     UsageTotal,
+    UsageWorkflowDay,
+    UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
 from apps.usage.policies.slots import SLOT, whole_days, whole_slots
@@ -47,8 +49,9 @@ _ROLLUPS: tuple[type[UsageSums], ...] = (
     UsageByEndUser,
     UsageByWorkflow,
 )  # smallest first
-_DAYS: tuple[type[UsageSums], ...] = (UsageDay, UsageEndUserDay)
+_DAYS: tuple[type[UsageSums], ...] = (UsageDay, UsageEndUserDay, UsageWorkflowTotal, UsageWorkflowDay)
 _UTC = ZoneInfo("UTC")
+_COUNT = BigIntegerField()
 _SLOT_ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 Key = tuple[Any, ...]
@@ -107,11 +110,11 @@ def greatest_sums(*, scope: UsageScope, column: str, by: str, size: int) -> dict
 
 
 def _greatest_values(parts: Sequence[_Part], column: str, by: str, size: int) -> list[Any]:
-    """One sum of every value is cheap; the others are added up for the greatest only."""
-    chosen = [
-        part.rows.order_by().values_list(column).annotate(amount=_sums_over(part.rows.model)[f"sum_{by}"])
-        for part in parts
-    ]
+    """One sum of every value is cheap; the others are added up for the greatest only.
+
+    All rows are grouped at once: to group the parts first and then their groups takes half as long again.
+    """
+    chosen = [part.rows.order_by().values_list(column, _amounts_of(part.rows.model)[by]) for part in parts]
     statements, parameters = zip(*(rows.query.sql_with_params() for rows in chosen), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -193,18 +196,21 @@ def _moment(value: Any, time: str | None, zone: ZoneInfo) -> Any:
 
 def _sums_over(model: type[Model]) -> dict[str, Any]:
     """Named sum_*, since an annotation may not take a column's name."""
-    sums: dict[str, Any] = {f"sum_{name}": Sum(name) for name in ADDED}
-    not_completed = ~Q(outcome="completed")
-    if model is UsageRecord:
-        return sums | {
-            "sum_request_count": Count("record_id"),
-            "sum_unsuccessful_count": Count("record_id", filter=not_completed),
-            "sum_unpriced_count": Count("record_id", filter=Q(is_unpriced=True)),
-        }
-    return sums | {
-        "sum_request_count": Sum("request_count"),
-        "sum_unsuccessful_count": Sum("request_count", filter=not_completed, default=0),
-        "sum_unpriced_count": Sum("unpriced_count"),
+    return {f"sum_{name}": Sum(amount) for name, amount in _amounts_of(model).items()}
+
+
+def _amounts_of(model: type[Model]) -> dict[str, Any]:
+    """What one row, a record's or a sum's, adds to each of SUMS."""
+    is_record = model is UsageRecord
+    requests: Any = Value(1) if is_record else F("request_count")
+    unpriced: Any = (
+        Case(When(is_unpriced=True, then=1), default=0, output_field=_COUNT) if is_record else F("unpriced_count")
+    )
+    return {
+        "request_count": requests,
+        "unsuccessful_count": Case(When(outcome="completed", then=0), default=requests, output_field=_COUNT),
+        "unpriced_count": unpriced,
+        **{name: F(name) for name in ADDED},
     }
 
 

@@ -157,7 +157,7 @@ class BudgetAlertSerializer(serializers.ModelSerializer[BudgetAlert]):
         model = BudgetAlert
         fields = [
             "id", "month", "threshold_percent", "is_forecast", "channel", "spent_usd", "forecast_usd", "raised_at",
-            "attempts", "next_try_at", "delivered_at", "error",
+            "withdrawn_at", "attempts", "next_try_at", "delivered_at", "error",
         ]  # fmt: skip
 
 

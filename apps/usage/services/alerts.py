@@ -6,7 +6,6 @@ from smtplib import SMTPException
 import msgspec
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db import transaction
 from django.db.models import F
 
 from apps.usage.models import BudgetAlert, Channel
@@ -39,8 +38,9 @@ def _deliver(alert: BudgetAlert, now: datetime) -> bool:
         alert.error, alert.next_try_at = str(error)[:300], next_try_at(alert.attempts, now)
     else:
         alert.error, alert.delivered_at = "", now
-    with transaction.atomic():
-        alert.save(update_fields=["error", "next_try_at", "delivered_at"])
+    facts = {name: getattr(alert, name) for name in ("error", "next_try_at", "delivered_at")}
+    # One that was withdrawn meanwhile waits for being told so.
+    BudgetAlert.objects.filter(pk=alert.pk, withdrawn_at=alert.withdrawn_at).update(**facts)
     return alert.delivered_at is not None
 
 
@@ -55,12 +55,19 @@ def _send_mail(alert: BudgetAlert, now: datetime) -> None:  # noqa: ARG001 - as 
 def _send_webhook(alert: BudgetAlert, now: datetime) -> None:
     body = msgspec.json.encode(facts_of(alert))
     signed = signature(webhook_key(alert.budget), body, sent_at_s=int(now.timestamp()))
-    headers = {"x-tokenyard-signature": signed, "x-tokenyard-delivery": str(alert.pk)}
+    headers = {"x-tokenyard-signature": signed, "x-tokenyard-delivery": _delivery_of(alert)}
     post_json(alert.budget.webhook_url, body, headers=headers, timeout_s=TIMEOUT_S)
+
+
+def _delivery_of(alert: BudgetAlert) -> str:
+    """Stays the same however often one message is tried."""
+    return f"{alert.pk}-withdrawn" if alert.withdrawn_at else str(alert.pk)
 
 
 def subject_of(alert: BudgetAlert) -> str:
     way = "is forecast to reach" if alert.is_forecast else "has reached"
+    if alert.withdrawn_at:
+        way = "is below"
     name = " ".join(alert.budget.name.split())
     return f"Budget {name} {way} {alert.threshold_percent} % in {alert.month:%B %Y}"
 
@@ -68,7 +75,7 @@ def subject_of(alert: BudgetAlert) -> str:
 def facts_of(alert: BudgetAlert) -> dict[str, str | int | bool | None]:
     budget = alert.budget
     return {
-        "event": "budget.threshold_reached",
+        "event": "budget.threshold_withdrawn" if alert.withdrawn_at else "budget.threshold_reached",
         "alert_id": str(alert.pk),
         "budget_id": str(budget.pk),
         "budget": budget.name,
@@ -82,4 +89,5 @@ def facts_of(alert: BudgetAlert) -> dict[str, str | int | bool | None]:
         "threshold_percent": alert.threshold_percent,
         "is_forecast": alert.is_forecast,
         "raised_at": alert.raised_at.isoformat(),
+        "withdrawn_at": alert.withdrawn_at.isoformat() if alert.withdrawn_at else None,
     }

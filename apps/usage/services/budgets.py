@@ -72,13 +72,25 @@ def webhook_key(budget: Budget) -> str:
 def watch_budgets(*, now: datetime) -> None:
     for budget in Budget.objects.select_related("tenant"):
         status = get_budget_status(budget, now=now)
-        for each in reached(
+        found = reached(
             budget.thresholds_percent,
             amount_usd=budget.amount_usd,
             spent_usd=status.spent_usd,
             expected_usd=status.forecast_usd,
-        ):
+        )
+        _withdraw_alerts(status, [each.threshold_percent for each in found if not each.is_forecast], now)
+        for each in found:
             _raise_alerts(status, each, now)
+
+
+@transaction.atomic
+def _withdraw_alerts(status: BudgetStatus, spent_percents: list[int], now: datetime) -> None:
+    """Spend falls where a re-rating puts prices right. A forecast rises and falls by itself, and is left alone."""
+    raised = status.budget.alerts.filter(month=status.month.first_day, is_forecast=False, withdrawn_at=None)
+    fallen = raised.exclude(threshold_percent__in=spent_percents)
+    facts = {"spent_usd": status.spent_usd, "forecast_usd": status.forecast_usd, "withdrawn_at": now}
+    fallen.filter(attempts=0).update(**facts, next_try_at=None)
+    fallen.update(**facts, next_try_at=now, delivered_at=None, attempts=0, error="")
 
 
 def _raise_alerts(status: BudgetStatus, each: Reached, now: datetime) -> None:

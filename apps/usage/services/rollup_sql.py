@@ -8,6 +8,8 @@ from apps.usage.models import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
+    UsageWorkflowDay,
+    UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
 
@@ -16,6 +18,8 @@ ROLLUPS = (
     UsageByEndUser,
     UsageByWorkflow,
     UsageEndUserDay,
+    UsageWorkflowDay,
+    UsageWorkflowTotal,
     UsageDay,
     UsageByModel,
     UsageTotal,

@@ -15,14 +15,20 @@ from django.core import mail
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.usage.models import Budget, BudgetAlert
+from apps.usage.selectors.budgets import get_budget_status
+from apps.usage.services import rerating
 from apps.usage.services.alerts import deliver_alerts
 from apps.usage.services.budgets import create_budget, watch_budgets, webhook_key
-from tests.factories.domain import NOW
+from apps.usage.services.prices import set_price
+from tests.factories.domain import NOW, make_version
 from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
+from workers.contracts.snapshot import Price
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
 DOLLAR = 10**12
+MICRO_DOLLAR = 10**6
+EIGHTY = "80.000000000000"
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -98,6 +104,58 @@ def test_the_forecast_is_told_before_the_money_is_gone_and_then_the_spend(people
     spend(people.tenant, 10)
     watched()
     assert alerts() == [(100, False), (100, True)] or alerts() == [(100, True), (100, False)]
+
+
+def heard(receiver):
+    """What a webhook was told, each with its headers."""
+    told = ((headers, json.loads(body)) for headers, body, _ in receiver.received)
+    return [{name.lower(): value for name, value in headers.items()} | facts for headers, facts in told]
+
+
+def rerated(version, pico, after_s):
+    """The version's price was wrong from the beginning; what came is priced anew, as finance would do it."""
+    price = Price(input_pico_usd=pico, cached_input_pico_usd=pico, output_pico_usd=pico)
+    now = NOW + timedelta(seconds=after_s)
+    set_price(actor=SYSTEM, version=version, price=price, effective_from=NOW - timedelta(days=20), now=now)
+    row = rerating.start_rerating(
+        actor=SYSTEM, start=NOW - timedelta(days=19), end=NOW, reason="a wrong price", now=now + timedelta(seconds=1)
+    )
+    rerating.run_reratings(now=now)
+    row.refresh_from_db()
+    rerating.apply_rerating(actor=SYSTEM, rerating=row, now=now)
+    rerating.run_reratings(now=now)
+
+
+@pytest.mark.parametrize("was_told", [True, False])
+def test_a_threshold_that_a_rerating_takes_back_is_withdrawn_and_counts_anew(people, receiver, was_told):
+    """A budget was said to be spent four times over, and nobody was told that it is not."""
+    url = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
+    budget = budget_of(people.tenant, mail_to=["cfo@example.com"], webhook_url=url, thresholds_percent=[50, 100])
+    version = make_version()
+    record = make_record(
+        tenant_id=str(people.tenant.pk),
+        version_id=str(version.pk),
+        input_tokens=40_000_000,
+        output_tokens=0,
+        arrived_at=ARRIVED_AT_S - 60,
+    )
+    ingest_records(records=[record], node_id=uuid4(), now=NOW)
+    rerated(version, 10 * MICRO_DOLLAR, 0)
+    watch_budgets(now=NOW)
+    if was_told:
+        deliver_alerts(now=NOW)
+    rerated(version, 2 * MICRO_DOLLAR, 60)
+    assert watched() == 2
+    assert get_budget_status(budget, now=NOW).spent_usd == Decimal(80)
+    withdrawn = [event for event in heard(receiver) if event["event"] == "budget.threshold_withdrawn"]
+    assert [(event["threshold_percent"], event["spent_usd"]) for event in withdrawn] == [(100, EIGHTY)] * was_told
+    below = [letter.subject for letter in mail.outbox if "below" in letter.subject]
+    assert below == ["Budget monthly is below 100 % in November 2026"] * was_told
+    mail.outbox.clear()
+    rerated(version, 3 * MICRO_DOLLAR, 120)
+    watched()
+    assert [letter.subject for letter in mail.outbox] == ["Budget monthly has reached 100 % in November 2026"]
+    assert len({event["x-tokenyard-delivery"] for event in heard(receiver)}) == len(receiver.received)
 
 
 def test_spend_of_others_of_other_models_and_of_last_month_counts_not(people):

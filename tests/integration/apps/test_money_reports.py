@@ -252,6 +252,21 @@ def test_a_success_costs_what_all_reported_tasks_cost_divided_by_the_successful_
     assert sum_outcomes(scope=scope_for(actor=SYSTEM, **ALL_TIME)).cost_per_success_usd == row.cost_per_success_usd
 
 
+def test_a_request_of_a_workflow_that_was_reported_about_is_no_task_beside_it(people, version):
+    """Reported about both, its cost would be in both tasks, and tasks would cost more than there was."""
+    ingest(
+        asked(people, version, 100, workflow_id="w", request_id="w-1"),
+        asked(people, version, 50, workflow_id="w", request_id="w-2"),
+        asked(people, version, 30, workflow_id="untold", request_id="alone"),
+        told(people, is_success=True, request_id="w-1"),
+        told(people, is_success=True, request_id="alone"),
+        told(people, is_success=False, workflow_id="w"),
+    )
+    (row,) = report_outcomes(scope=scope_for(actor=SYSTEM, **ALL_TIME), group_by="version")
+    assert (row.task_count, row.success_count, row.task_cost_usd) == (2, 1, row.cost_usd)
+    assert row.failed_task_cost_usd == 150 * Decimal("0.0000006")
+
+
 def test_without_a_success_the_cost_of_one_is_not_known(people, version):
     ingest(asked(people, version, 100, request_id="bad"), told(people, is_success=False, request_id="bad"))
     (row,) = report_outcomes(scope=scope_for(actor=SYSTEM, **ALL_TIME), group_by="version")

@@ -1,5 +1,7 @@
 """The second wall: as the role that web has, Postgres itself shows a tenant only its own rows."""
 
+import json
+
 import pytest
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import ProgrammingError, connection, transaction
@@ -17,7 +19,7 @@ from apps.console.access import everybody, page
 from apps.tenants.models import APIKey, Membership, Tenant
 from apps.tenants.selectors import actor_of
 from apps.tenants.services import create_key
-from apps.usage.models import UsageRecord, UsageSlot
+from apps.usage.models import UsageRecord, UsageSlot, UsageWorkflowTotal
 from tests.factories.yard import make_yard
 from tests.support.web_role import web_role
 
@@ -50,6 +52,14 @@ def asked(view, user):
     request.session[CONFIRMED_AT] = timezone.now().timestamp()
     with web_role():
         return begin_without_rows(view)(request)
+
+
+def test_sums_of_workflows_of_all_tenants_are_for_those_who_see_every_tenant(yard):
+    def names(user):
+        return json.loads(asked(forgetful(UsageWorkflowTotal), user).content)["tenants"]
+
+    assert names(yard.people.owner) == names(yard.people.stranger) == []
+    assert names(yard.people.operator) == ["None"]
 
 
 @pytest.mark.parametrize("model", OF_TENANTS)
