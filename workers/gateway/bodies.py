@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from workers.gateway.errors import GatewayError, bad_request
 from workers.gateway.flags import is_true
 
-_NOTHING = Raw()
+NO_TEXT = Raw()
 _STRING = rb'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(_STRING + rb"|[{}\[\]]", re.DOTALL)
 _MODEL = re.compile(rb'"model"\s*:\s*(' + _STRING + rb")", re.DOTALL)
@@ -42,12 +42,12 @@ class Peek(Struct):
     previous_response_id: Any = None
     background: Any = None
     priority: Any = None
-    messages: Raw = _NOTHING
-    prompt: Raw = _NOTHING
-    input: Raw = _NOTHING
-    system: Raw = _NOTHING
-    instructions: Raw = _NOTHING
-    tools: Raw = _NOTHING
+    messages: Raw = NO_TEXT
+    prompt: Raw = NO_TEXT
+    input: Raw = NO_TEXT
+    system: Raw = NO_TEXT
+    instructions: Raw = NO_TEXT
+    tools: Raw = NO_TEXT
 
     def has_stream_option(self, name: str) -> bool:
         return isinstance(self.stream_options, dict) and is_true(self.stream_options.get(name))
@@ -123,7 +123,7 @@ class Answer(Struct):
 
 
 # Of nearly all bodies, which so are in UTF-8.
-_USUAL_STARTS = frozenset((b'{"', b"{ ", b"{\n", b"{\r"))
+USUAL_STARTS = frozenset((b'{"', b"{ ", b"{\n", b"{\r"))
 _decode_peek = msgspec.json.Decoder(Peek).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
@@ -132,8 +132,6 @@ _decode_usage = msgspec.json.Decoder(Usage).decode
 
 def in_utf8(body: bytes) -> bytes:
     """The same text as engines read it, who take JSON in UTF-16 and UTF-32, too. What is neither stays as it is."""
-    if body[:2] in _USUAL_STARTS:
-        return body
     try:
         return body.decode(json.detect_encoding(body), "surrogatepass").encode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

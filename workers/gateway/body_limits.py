@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from workers.gateway.bodies import in_utf8
+from workers.gateway.bodies import USUAL_STARTS, in_utf8
 from workers.gateway.errors import GatewayError, bad_request
 
 MAX_DEPTH = 256
@@ -34,7 +34,8 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 def check_body(body: bytes, media_hosts: frozenset[str]) -> None:
     """Raises a 400. The body is JSON; most are done after a few searches."""
-    body = in_utf8(body)
+    if body[:2] not in USUAL_STARTS:
+        body = in_utf8(body)
     if _count(body, b"{") + _count(body, b"[") > MAX_DEPTH and _is_deep(body):
         raise bad_request("invalid_json", f"The body is nested more than {MAX_DEPTH} deep.")
     if len(body) > MAX_MESSAGES * len(_ROLE) and body.count(_ROLE) > MAX_MESSAGES:

@@ -1,6 +1,6 @@
 """What routing and metering read off a body's few fields. Types are the client's: whatever they are, this answers."""
 
-from workers.gateway.bodies import Peek
+from workers.gateway.bodies import NO_TEXT, Peek
 from workers.gateway.flags import is_true
 
 _MAX_END_USER = 256
@@ -42,11 +42,15 @@ def choices_of(found: Peek) -> int:
 
 def limit_of_all(found: Peek, limit: int) -> int | None:
     """Of all choices together, where each may have `limit` tokens; how many prompts a list has is not looked into."""
-    return None if bytes(found.prompt).startswith(b"[") else limit * choices_of(found)
+    if found.prompt is not NO_TEXT and bytes(found.prompt).startswith(b"["):
+        return None
+    return limit if found.n is None else limit * choices_of(found)
 
 
 def output_limit_of(found: Peek) -> int | None:
     for limit in (found.max_completion_tokens, found.max_tokens, found.max_output_tokens):
+        if type(limit) is int and 0 <= limit <= _MAX_NUMBER:
+            return limit
         if limit is not None and (number := _whole_number(limit)) is not None and number >= 0:
             return number
     return None
