@@ -84,10 +84,17 @@ def _demands(random: Random, count: int) -> list[Demand]:
     demands: list[Demand] = []
     while len(demands) < count:
         shape, number = _shape(random), 100 + len(demands)
-        weights = {"weights_key": f"w{number}", "weights_bytes": random.randint(15, 140) * _GIB}
+        weights_bytes = random.randint(15, 140) * _GIB
         for _ in range(min(_REPLICAS_PER_DEPLOYMENT, count - len(demands))):
-            replica_id = UUID(int=1_000_000 + len(demands))
-            demands.append(Demand(replica_id=replica_id, deployment_id=UUID(int=number), shape=shape, **weights))
+            demands.append(
+                Demand(
+                    replica_id=UUID(int=1_000_000 + len(demands)),
+                    deployment_id=UUID(int=number),
+                    shape=shape,
+                    weights_key=f"w{number}",
+                    weights_bytes=weights_bytes,
+                )
+            )
     return demands
 
 

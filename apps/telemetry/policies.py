@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from workers.contracts.telemetry import GatewayReport, NodeTelemetry
 
 STALE_AFTER_S = 5.0
+_LONGEST_HELD_BACK_S = 300.0
 MAX_KEPT_DAYS = 90
 
 
@@ -68,7 +69,7 @@ def rates_between(earlier: NodeFrame | None, later: NodeTelemetry, received_at: 
     after = later.gateway
     if earlier is None or before is None or after is None or before.boot_id != after.boot_id:
         return Rates()
-    elapsed_s = received_at - earlier.received_at
+    elapsed_s = _elapsed_s(earlier, later, received_at)
     if elapsed_s <= 0:
         return Rates()
     return Rates(
@@ -77,6 +78,13 @@ def rates_between(earlier: NodeFrame | None, later: NodeTelemetry, received_at: 
         input_tokens_per_s=_rate(before.input_tokens_total, after.input_tokens_total, elapsed_s),
         output_tokens_per_s=_rate(before.output_tokens_total, after.output_tokens_total, elapsed_s),
     )
+
+
+def _elapsed_s(earlier: NodeFrame, later: NodeTelemetry, received_at: float) -> float:
+    """By the node's clock, as frames that a line held back come all at once; by ours where that one was set."""
+    received_s = received_at - earlier.received_at
+    sampled_s = later.sampled_at - earlier.telemetry.sampled_at
+    return sampled_s if 0 < sampled_s < received_s + _LONGEST_HELD_BACK_S else received_s
 
 
 def _bad(report: GatewayReport) -> int:

@@ -145,18 +145,20 @@ def _checked(response: requests.Response, place: Place) -> requests.Response:
     if response.status_code == 401:  # noqa: PLR2004 - its own words
         why = "the token is unknown, expired or revoked" if place.token else "there is no token"
         raise CLIError(f"{why}; run `tokenyard login`", NOT_ALLOWED)
-    raise CLIError(_words_of(response), code_of(response.status_code))
+    raise _problem_of(response)
 
 
-def _words_of(response: requests.Response) -> str:
+def _problem_of(response: requests.Response) -> CLIError:
     """What is said of a field is not said twice."""
+    code = code_of(response.status_code)
     try:
         problem = response.json()
         detail = str(problem["detail"])
         fields = {name: str(text) for name, text in problem.get("fields", {}).items()}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{response.status_code} {response.reason}: this is not Tokenyard's API"
-    return detail + "".join(f"\n  {name}: {text}" for name, text in fields.items() if f"{name}: {text}" not in detail)
+        return CLIError(f"{response.status_code} {response.reason}: this is not Tokenyard's API", code)
+    words = "".join(f"\n  {name}: {text}" for name, text in fields.items() if f"{name}: {text}" not in detail)
+    return CLIError(detail + words, code, fields)
 
 
 def _parsed(response: requests.Response, last_id: str) -> Iterator[tuple[str, str, Row]]:

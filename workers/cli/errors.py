@@ -1,5 +1,7 @@
 """What went wrong, and with which exit code it ends. Codes are for scripts, messages for people."""
 
+from collections.abc import Mapping
+
 from click import ClickException
 
 FAILED = 1
@@ -19,8 +21,11 @@ _BY_STATUS = {
 
 
 class CLIError(ClickException):
-    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+    """`fields` says which input is at fault, where the control plane has said so."""
+
+    def __init__(self, message: str, exit_code: int = FAILED, fields: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
+        self.fields = dict(fields or {})
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
 

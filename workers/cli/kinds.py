@@ -135,7 +135,7 @@ KINDS = (
         (
             column("ID"), column("DEPLOYMENT", "deployment_name"), column("NODE", "node_name"),
             Column("STATE", _replica_state), column("RESTARTS"), Column("SINCE", age("state_changed_at")),
-            column("ALARM"), column("DETAIL", is_wide=True), column("PORT", is_wide=True),
+            column("ALARM"), column("PORT", is_wide=True), column("DETAIL", is_wide=True),
         ),
         named_by="", short=("replica", "rep"),
     ),

@@ -42,7 +42,8 @@ def read_documents(documents: Sequence[Any], by: By) -> list[Asked]:
     problems |= _twice(asked)
     if problems:
         first = next(iter(problems))
-        raise InvalidInputError(f"{len(problems)} problems; {first}: {problems[first]}", fields=problems)
+        count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+        raise InvalidInputError(f"{count}; {first}: {problems[first]}", fields=problems)
     return sorted(asked, key=lambda each: each.rank)
 
 

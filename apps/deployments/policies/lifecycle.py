@@ -89,13 +89,13 @@ def may_follow(before: str, after: str) -> bool:
 
 
 def alarm_of(state: str, since: datetime, now: datetime, *, has_given_up: bool = False) -> str:
-    """Empty while all is as it should be."""
+    """Empty while all is as it should be. It stays true while it stands, and so says no age."""
     rule = TABLE[state]
     if has_given_up:
         return "it crashed too often, and is not started again until somebody asks for it"
     if rule.limit is None or now - since <= rule.limit:
         return ""
-    return f"{rule.alarm} (for {_minutes(now - since)}, at most {_minutes(rule.limit)} are usual)"
+    return f"{rule.alarm} (for more than {_minutes(rule.limit)})"
 
 
 def _minutes(span: timedelta) -> str:

@@ -125,8 +125,11 @@ def _serves_nobody(replica: ReplicaView) -> bool:
 def _with_sleepers(
     plan: ReplicaPlan, gone: list[UUID], asleep: Sequence[ReplicaView], *, keeps_asleep: bool
 ) -> ReplicaPlan:
-    """A sleeping one is woken before another is made. One that cannot wake where it is, or is out of date, goes."""
-    useless = [r for r in asleep if not r.is_current or not r.has_node]
+    """A sleeping one is woken before another is made. One that cannot wake where it is, or is out of date, goes.
+
+    So does one whose engine has ended: there is nothing left to wake, and its memory would lie idle.
+    """
+    useless = [r for r in asleep if not r.is_current or not r.has_node or r.state == STOPPED]
     fit = [r for r in asleep if r not in useless and r.can_wake][: plan.create_count]
     missing = plan.create_count - len(fit)
     blocked = [r for r in asleep if r not in useless and not r.can_wake][:missing]

@@ -109,7 +109,7 @@ def raise_alarms(*, now: datetime) -> None:
     """Says of each replica that has been in its state for too long what is the matter; takes it back when it moves."""
     for replica in Replica.objects.all():
         alarm = alarm_of(replica.state, replica.state_changed_at, now, has_given_up=replica.has_given_up)
-        if replica.alarm.partition(" (for ")[0] != alarm.partition(" (for ")[0]:
+        if replica.alarm != alarm:
             replica.alarm = alarm
             replica.save(update_fields=["alarm"])
             if alarm:

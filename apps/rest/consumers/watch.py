@@ -40,6 +40,8 @@ BATCH = 100
 MOST_KNOWN = 20_000
 RETRY_MS = (500, 3000)  # a client's; spread, so that they do not all come back at once
 _PREFIX = "/api/v1/"
+# 429, and what a control plane without its database answers.
+_PASSING = {429, 500, 502, 503, 504}
 
 _threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="watch")
 
@@ -136,8 +138,8 @@ class Watch:
         await send({"type": "http.response.body", "body": b""})
 
     async def _tell(self, send: Send, news: asyncio.Event) -> None:
-        if self._since is None:
-            await self._tell_what_there_is(send)
+        if self._since is None and not await self._tell_what_there_is(send):
+            return
         while not self._is_closing():
             news.clear()
             newest = await _in_thread(get_newest_position)
@@ -149,7 +151,8 @@ class Watch:
                 if not await self._wait(send, news):
                     return
 
-    async def _tell_what_there_is(self, send: Send) -> None:
+    async def _tell_what_there_is(self, send: Send) -> bool:
+        """False when not all of it could be told: without the bookmark the client begins again."""
         listed: Listed | Refusal = self._listed
         self._known = set()
         while isinstance(listed, Listed):
@@ -157,9 +160,10 @@ class Watch:
                 self._hold(row["id"])
                 await _write(send, streams.event_of(streams.ADDED, row))
             if not listed.cursor:
-                break
+                await _write(send, streams.event_of(streams.BOOKMARK, {}, self._position))
+                return True
             listed = await self._ask({"cursor": listed.cursor})
-        await _write(send, streams.event_of(streams.BOOKMARK, {}, self._position))
+        return await _refused(send, listed)
 
     async def _wait(self, send: Send, news: asyncio.Event) -> bool:
         """Until there is news; meanwhile it is looked now and then whether the client still may look."""
@@ -170,8 +174,7 @@ class Watch:
                 return True
             listed = await self._ask({"page_size": "1"})
             if isinstance(listed, Refusal):
-                await _write(send, streams.event_of(streams.ERROR, _decoded(listed.body)))
-                return False
+                return await _refused(send, listed)
             await _write(send, streams.HEARTBEAT + streams.event_of(streams.BOOKMARK, {}, self._position))
             if news.is_set() or self._is_closing():
                 return True
@@ -185,8 +188,7 @@ class Watch:
         last = {str(change.object_id): change for change in changes}
         listed = await self._ask({"id": ",".join(last), "page_size": str(BATCH)})
         if isinstance(listed, Refusal):
-            await _write(send, streams.event_of(streams.ERROR, _decoded(listed.body)))
-            return False
+            return await _refused(send, listed)
         rows = {row["id"]: row for row in listed.page.results}
         for pk, change in sorted(last.items(), key=lambda pair: pair[1].position):
             await self._tell_one(send, pk, rows.get(pk), change)
@@ -236,6 +238,13 @@ async def _refuse(send: Send, refusal: Refusal) -> None:
 def _problem(status: int, code: str, detail: str) -> Refusal:
     body = msgspec.json.encode(problem(status, code, detail).data)
     return Refusal(status, [(b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store")], body)
+
+
+async def _refused(send: Send, refusal: Refusal) -> bool:
+    """The stream ends. What will pass is no word about the client, which comes again and goes on where it was."""
+    if refusal.status not in _PASSING:
+        await _write(send, streams.event_of(streams.ERROR, _decoded(refusal.body)))
+    return False
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

@@ -171,3 +171,13 @@ def test_shells_are_told_how_to_complete(run):
 
 def test_live_values_that_are_unknown_are_no_failure(run):
     assert run("top").exit_code == run("top", "replicas").exit_code == run("events").exit_code == 0
+
+
+def test_a_problem_of_apply_is_told_with_its_file_and_line(run, tmp_path):
+    file = tmp_path / "yard.yaml"
+    file.write_text(f"{YARD}---\nkind: Deployment\nname: chat\nreplicas: 2\n")
+    refused = run("apply", "-f", str(file), "--yes")
+    line = file.read_text().split("\n").index("replicas: 2") + 1
+    assert f"{file} line {line}: documents[" in refused.output
+    file.write_text(f"{YARD}---\nkind: Model\n name: x\n")
+    assert f"{file} line {file.read_text().count(chr(10))}: not YAML" in run("apply", "-f", str(file), "--yes").output

@@ -1,5 +1,6 @@
 """`apply`: shows the difference, asks, and does exactly what was shown."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ import click
 from workers.cli.context import Session, pass_session
 from workers.cli.errors import INVALID, CLIError
 from workers.cli.output import show_content, text_of
+from workers.cli.sources import Sources
 
 _ENDINGS = (".yaml", ".yml", ".json")
 _YAML = {"Content-Type": "application/yaml"}
+_NOT_YAML = re.compile(r"not YAML: line (\d+): (.*)", re.DOTALL)
 _MARKS = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "release": ("-", "red")}
 
 
@@ -35,9 +38,12 @@ _MARKS = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "
 @pass_session
 def apply(session: Session, files: tuple[str, ...], dry_run: bool, yes: bool, form: str, **options: Any) -> None:
     """Makes things as documents say, all of them or none: `apply -f yard.yaml`."""
-    text = "\n---\n".join(_read(each) for each in files)
+    sources = Sources([found for each in files for found in _read(each)])
     query = {"set": options["set_name"], "prune": options["prune"], "take_over": options["take_over"]}
-    planned = session.client.write("POST", "apply/", text, headers=_YAML, dry_run="1", **query)
+    try:
+        planned = session.client.write("POST", "apply/", sources.text, headers=_YAML, dry_run="1", **query)
+    except CLIError as error:
+        raise _with_places(error, sources) from None
     if form == "table":
         _show(planned)
     if not any(each["action"] != "keep" for each in planned["results"]) or dry_run:
@@ -45,21 +51,30 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, yes: bool, fo
         return
     if not yes:
         _ask(files)
-    applied = session.client.write("POST", "apply/", text, headers=_YAML, plan=planned["plan"], **query)
+    applied = session.client.write("POST", "apply/", sources.text, headers=_YAML, plan=planned["plan"], **query)
     _finish(applied, form, "done")
 
 
-def _read(name: str) -> str:
+def _read(name: str) -> list[tuple[str, str]]:
+    """Of each file its name and its text."""
     if name == "-":
-        return sys.stdin.read()
+        return [("stdin", sys.stdin.read())]
     path = Path(name)
     files = sorted(each for each in path.rglob("*") if each.suffix in _ENDINGS) if path.is_dir() else [path]
     if not files:
         raise CLIError(f"{name} has no {', '.join(_ENDINGS)}", INVALID)
     try:
-        return "\n---\n".join(each.read_text(encoding="utf-8") for each in files)
+        return [(str(each), each.read_text(encoding="utf-8")) for each in files]
     except (OSError, UnicodeDecodeError) as error:
         raise CLIError(f"{name} cannot be read: {error}", INVALID) from error
+
+
+def _with_places(error: CLIError, sources: Sources) -> CLIError:
+    """A problem is told of a document by its number, and people look for it in a file."""
+    if found := _NOT_YAML.fullmatch(error.message):
+        return CLIError(f"{sources.place_of_line(int(found[1]))}: not YAML: {found[2]}", error.exit_code)
+    lines = [f"{place}: {name}: {text}" for name, text in error.fields.items() if (place := sources.place_of(name))]
+    return CLIError("\n".join(lines), error.exit_code) if len(lines) == len(error.fields) > 0 else error
 
 
 def _ask(files: tuple[str, ...]) -> None:

@@ -18,7 +18,7 @@ _ACCELERATOR = (
     "key", "name", "profile", "memory_total_bytes", "foreign_bytes", "island", "nvlinks", "numa", "pci_bus_id",
     "pcie_generation", "pcie_width", "driver_version", "problem",
 )  # fmt: skip
-_GIB_FIELDS = ("memory_total_bytes", "foreign_bytes")
+_GIB_FIELDS = ("memory_total_bytes", "foreign_bytes", "memory_bytes", "disk_free_bytes")
 
 
 @click.command()
@@ -56,19 +56,26 @@ def _show_fields(row: dict[str, Any]) -> None:
 
 def _node(client: Client, row: dict[str, Any]) -> None:
     _heading("Inventory")
-    _show_fields({name: value for name, value in row["inventory"].items() if name != "weights"})
+    _show_fields(_in_gib({name: value for name, value in row["inventory"].items() if name != "weights"}))
     _heading("Weights on its disk, GiB")
     for name, size in sorted((row["inventory"].get("weights") or {}).items()):
         click.echo(f"  {text_of(name, is_cut=False)}  {gib(size) if isinstance(size, int) else ''}".rstrip())
     _heading("Accelerators")
     for each in row["accelerators"]:
         facts = {name: each.get(name) for name in _ACCELERATOR if each.get(name) not in (None, "", [])}
-        facts |= {name.replace("_bytes", "_gib"): gib(facts.pop(name)) for name in _GIB_FIELDS if name in facts}
-        click.echo("  " + ", ".join(f"{name} {text_of(value)}" for name, value in facts.items()))
+        click.echo("  " + ", ".join(f"{name} {text_of(value)}" for name, value in _in_gib(facts).items()))
         for process in each.get("foreign_processes") or ():
             click.echo(f"    foreign process {process['pid']} {text_of(process.get('name'))}")
     _heading("Replicas")
     _list("replicas", client.rows("replicas/", node_id=row["id"]))
+
+
+def _in_gib(facts: dict[str, Any]) -> dict[str, Any]:
+    """Bytes are for programs."""
+    return {
+        name.replace("_bytes", "_gib"): gib(value) if name in _GIB_FIELDS and isinstance(value, int) else value
+        for name, value in facts.items()
+    }
 
 
 def _deployment(client: Client, row: dict[str, Any]) -> None:

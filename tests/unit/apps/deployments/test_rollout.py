@@ -223,6 +223,14 @@ def test_asleep_and_out_of_date_it_goes():
     assert world.turn().drain == [UUID(int=1)]
 
 
+def test_asleep_and_its_engine_ended_it_goes_for_there_is_nothing_left_to_wake():
+    world = World(0, [Row(1, is_asleep=True, state="stopped")], keeps_asleep=True)
+    assert world.turn().drain == [UUID(int=1)]
+    world = World(1, [Row(1, is_asleep=True, state="stopped")], keeps_asleep=True)
+    plan = world.turn()
+    assert (plan.wake, plan.create_count, plan.drain) == ([], 1, [UUID(int=1)])
+
+
 def course(state="ready", *, is_current=True, **facts):
     return Course(is_current=is_current, state=state, is_draining=facts.pop("is_draining", False), **facts)
 

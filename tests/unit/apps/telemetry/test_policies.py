@@ -6,12 +6,12 @@ from workers.contracts.telemetry import GatewayReport, NodeTelemetry, ReplicaRep
 pytestmark = pytest.mark.unit
 
 
-def telemetry(gateway=None, replicas=()):
+def telemetry(gateway=None, replicas=(), sampled_at=0.0):
     return NodeTelemetry(
         node_id="n",
         boot_id="a",
         sequence=1,
-        sampled_at=0.0,
+        sampled_at=sampled_at,
         desired_generation=1,
         snapshot_generation=1,
         replicas=list(replicas),
@@ -32,6 +32,18 @@ def test_a_rate_is_the_difference_over_the_time_between():
     later = telemetry(gateway(requests_total=14, output_tokens_total=300, refused_total=1, failed_total=2))
     rates = rates_between(earlier, later, 12.0)
     assert (rates.requests_per_s, rates.output_tokens_per_s, rates.failures_per_s) == (2.0, 100.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("sampled_at", "received_at", "rate"),
+    [(1001.0, 10.01, 4.0), (900.0, 12.0, 2.0), (1000.0, 12.0, 2.0), (9000.0, 12.0, 2.0), (1004.0, 11.0, 1.0)],
+)
+def test_what_a_line_held_back_and_let_go_at_once_is_no_rush_and_a_clock_that_was_set_no_rest(
+    sampled_at, received_at, rate
+):
+    earlier = frame(10.0, gateway=gateway(requests_total=10), sampled_at=1000.0)
+    later = telemetry(gateway(requests_total=14), sampled_at=sampled_at)
+    assert rates_between(earlier, later, received_at).requests_per_s == rate
 
 
 def test_rates_are_unknown_after_a_restart_of_the_gateway():
