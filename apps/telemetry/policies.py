@@ -118,7 +118,7 @@ def overview_of(frames: Sequence[NodeFrame], now_s: float) -> Overview:
     if not fresh:
         return Overview(at=now_s, nodes_reporting=0, nodes_stale=len(frames))
     gateways = [frame.telemetry.gateway for frame in fresh if frame.telemetry.gateway]
-    engines = [replica for frame in fresh for replica in frame.telemetry.replicas]
+    engines = [replica for frame in fresh for replica in frame.telemetry.replicas if not replica.follows]
     kv_used = [replica.kv_used_ratio for replica in engines if replica.kv_used_ratio is not None]
     return Overview(
         at=now_s,

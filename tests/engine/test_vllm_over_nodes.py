@@ -26,11 +26,11 @@ def parts():
             port=port,
             max_context_tokens=512,
             max_running_requests=4,
-            engine_args={"pipeline_parallel_size": 2},
             part=ReplicaPart(
                 rank=rank,
                 count=2,
                 run=0,
+                stages=2,
                 host="127.0.0.1",
                 master_host="127.0.0.1",
                 master_port=meeting,

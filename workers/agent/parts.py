@@ -24,9 +24,7 @@ def keep_follower(process: ProcessView, memory: ReplicaMemory) -> Step:
     """Nobody can ask it how it is: while it runs, it is well, and its leader answers for both."""
     if memory.is_killed:
         return killed(process, memory, memory.problem, "failed")
-    part = process.spec.part
-    where = f"part {part.rank + 1} of {part.count} runs" if part else ""
-    return Step(structs.replace(memory, draining_since=None), "ready", where)
+    return Step(structs.replace(memory, draining_since=None), "ready")
 
 
 def part_ended(spec: ReplicaSpec, process: ProcessView) -> bool:

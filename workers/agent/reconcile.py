@@ -233,6 +233,7 @@ def _report(spec: ReplicaSpec | None, process: ProcessView | None, step: Step) -
         restarts=step.memory.restarts,
         progress_ratio=step.progress,
         is_prepared=step.is_prepared,
+        follows=bool(shown and shown.follows),
         has_given_up=bool(step.memory.given_up_hash) and step.state == "failed",
         running_requests=reading.running_requests if reading else None,
         waiting_requests=reading.waiting_requests if reading else None,

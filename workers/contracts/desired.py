@@ -10,10 +10,10 @@ from workers.contracts.stores import StoreAddress
 class ReplicaPart(Struct, frozen=True, kw_only=True):
     """One node's part of an engine that is on several. The part of rank 0 leads: it alone answers requests.
 
-    `host` is this node's address, `master_host` and `master_port` are where the parts of this `run` meet. A part that
-    has ended is not started again in the same run. `may_start`: all parts are prepared. `is_broken`: a part of the run
-    before has ended, so that what is left of that run has nothing to finish. The last two are no part of the spec's
-    hash.
+    `host` is this node's address; `master_host` and `master_port` are where the parts of this `run` meet, `stages`
+    those of the whole engine. A part that has ended is not started again in the same run. `may_start`: all parts are
+    prepared. `is_broken`: a part of the run before has ended, so that what is left of that run has nothing to finish.
+    The last two are no part of the spec's hash.
     """
 
     rank: int
@@ -22,6 +22,7 @@ class ReplicaPart(Struct, frozen=True, kw_only=True):
     host: str
     master_host: str
     master_port: int
+    stages: int = 1
     may_start: bool = False
     is_broken: bool = False
 

@@ -11,7 +11,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     placed (it waits for its turn), fetching, starting, warming, ready, degraded, draining, sleeping, stopped, failed.
     `memory_bytes` is what it was measured to use, over its accelerators. `progress_ratio` is of what is fetched.
     `has_given_up`: it crashed too often, and is not started again until somebody asks. `is_prepared`: it
-    is a part of an engine on several nodes, and would start if it might.
+    is a part of an engine on several nodes, and would start if it might. `follows`: another part of it answers for it.
     """
 
     replica_id: str
@@ -33,6 +33,7 @@ class ReplicaReport(Struct, frozen=True, kw_only=True):
     has_given_up: bool = False
     log_tail: list[str] = field(default_factory=list)
     is_prepared: bool = False
+    follows: bool = False
 
 
 class ForeignProcess(Struct, frozen=True, kw_only=True):

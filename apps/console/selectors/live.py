@@ -229,7 +229,8 @@ def _url_of(problem: Problem) -> str:
 
 def read_logs(replicas: Sequence[Replica]) -> list[dict[str, Any]]:
     """The last lines each replica's engine wrote, as far as its node's newest telemetry carries them."""
-    reports = {report.replica_id: report for frame in list_frames() for report in frame.telemetry.replicas}
+    reported = [report for frame in list_frames() for report in frame.telemetry.replicas if not report.follows]
+    reports = {report.replica_id: report for report in reported}
     found = [(replica, reports.get(str(replica.pk))) for replica in replicas]
     return [
         {

@@ -117,6 +117,7 @@ def _part_of(replica: Replica, node_id: str, hosts: Hosts) -> ReplicaPart | None
         host=hosts.get(node_id, ""),
         master_host=hosts.get(node_ids[0], ""),
         master_port=meeting_port(replica.pk, run),
+        stages=len(replica.stages),
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
+from apps.common.ids import read_uuid
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaState, Revision
 from apps.deployments.policies.lifecycle import alarm_of, may_follow
@@ -118,8 +119,11 @@ def raise_alarms(*, now: datetime) -> None:
 @transaction.atomic
 def record_replica_reports(*, node_id: UUID, reports: Sequence[ReplicaReport], now: datetime) -> None:
     """Stores what differs. A report about a replica that is not this node's is ignored: it is being stopped."""
-    held = Replica.objects.select_for_update(of=("self",)).filter(_is_on(node_id)).select_related("revision")
-    rows = {str(row.pk): row for row in held}
+    held = Replica.objects.select_for_update(of=("self",)).select_related("revision")
+    rows = {str(row.pk): row for row in held.filter(node_id=node_id)}
+    followed = [found for each in reports if each.follows and (found := read_uuid(each.replica_id))]
+    if followed:
+        rows |= {str(row.pk): row for row in held.filter(pk__in=followed) if str(node_id) in row.node_ids}
     for report in reports:
         row = rows.get(report.replica_id)
         if row is None or report.state not in ReplicaState.values:
@@ -128,10 +132,6 @@ def record_replica_reports(*, node_id: UUID, reports: Sequence[ReplicaReport], n
             _record_part(row, str(node_id), report, now)
         if row.node_id == node_id:
             _record_report(row, report, now)
-
-
-def _is_on(node_id: UUID) -> Q:
-    return Q(node_id=node_id) | (MAY_BE_ON_SEVERAL & Q(stages__contains=[{"node_id": str(node_id)}]))
 
 
 def _record_part(row: Replica, node_id: str, report: ReplicaReport, now: datetime) -> None:

@@ -92,7 +92,7 @@ class LinkState:
         stored = [
             (
                 *(r.replica_id, r.state, r.detail, r.spec_hash, r.restarts, r.has_given_up),
-                *(r.memory_bytes, r.kv_capacity_tokens),
+                *(r.memory_bytes, r.kv_capacity_tokens, r.is_prepared),
             )
             for r in telemetry.replicas
         ]

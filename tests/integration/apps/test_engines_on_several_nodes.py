@@ -260,8 +260,8 @@ def test_the_page_and_rest_say_how_each_part_is(served):
         (1, follower.name, "ready"),
     ]
     page = client.get(reverse("console:deployment", args=[replica().deployment_id])).content.decode()
-    assert "part 2 of 2 runs" in page
-    assert "part 2 of 2 runs" in client.get(reverse("console:node", args=[follower.pk])).content.decode()
+    assert f'part 2 of 2 on <a href="/fleet/{follower.pk}/">{follower.name}</a>: ready' in page
+    assert "part 2 of 2 on" in client.get(reverse("console:node", args=[follower.pk])).content.decode()
 
 
 def test_a_pipeline_that_is_to_be_on_one_node_is_refused_in_numbers():

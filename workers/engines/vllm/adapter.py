@@ -17,7 +17,7 @@ from workers.engines.site import Site
 from workers.engines.trial import is_real_answer, trial_request
 from workers.engines.vllm.cache_events import events_of_replica
 from workers.engines.vllm.metrics import read_vllm_metrics
-from workers.engines.vllm.parts import host_of_part, part_arguments
+from workers.engines.vllm.parts import cpu_arguments, host_of_part, part_arguments
 
 # Loading and, on a GPU, compiling; 40 s on a quiet CPU and up to 240 s on a busy one.
 _START_TIMEOUT_CPU_S = 600.0
@@ -52,7 +52,7 @@ class VLLMAdapter:
         argv = [
             *_program(spec, environment),
             *_server_arguments(spec, environment, has_gpu=self._has_gpu),
-            *(self._gpu_arguments(spec, settings) if self._has_gpu else _cpu_arguments(spec, settings)),
+            *(self._gpu_arguments(spec, settings) if self._has_gpu else cpu_arguments(spec.part)),
             *part_arguments(spec.part),
             *(["--kv-events-config", events_config(events)] if events else []),
             *settings.extra,
@@ -100,7 +100,7 @@ class VLLMAdapter:
 
     def _gpu_arguments(self, spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:
         """The accelerators it was given say how wide it is; without any, the version's own arguments do."""
-        stages = settings.pipeline_parallel_size
+        stages = spec.part.stages if spec.part else settings.pipeline_parallel_size
         here = len(spec.accelerators) or settings.tensor_parallel_size * stages
         if here > self._site.gpu_count:
             raise SpecRefusedError(f"it needs {here} GPUs, and this node has {self._site.gpu_count} GPUs")
@@ -145,14 +145,6 @@ def _program(spec: ReplicaSpec, environment: Path) -> list[str]:
     """A part without HTTP is known to vLLM's own command only."""
     module = "vllm.entrypoints.cli.main" if spec.follows else "vllm.entrypoints.openai.api_server"
     return [str(python_of(environment)), "-m", module, *(["serve"] if spec.follows else [])]
-
-
-def _cpu_arguments(spec: ReplicaSpec, settings: VLLMSettings) -> list[str]:
-    """Over nodes it is compiled: without that warm-up, vLLM 0.32 on the CPU has no room for what a stage hands on."""
-    if spec.part is None:
-        return ["--dtype", "float32", "--enforce-eager"]
-    stages = str(settings.pipeline_parallel_size)
-    return ["--dtype", "float32", "--pipeline-parallel-size", stages]
 
 
 def _visible(accelerators: list[str]) -> dict[str, str]:

@@ -49,7 +49,7 @@ def test_a_follower_runs_without_probes_trials_or_requests():
     node = running(spec())
     assert node.actions == []
     assert node.engines["one"].trials == 0
-    assert node.reports["one"].detail == "part 2 of 2 runs"
+    assert node.reports["one"].follows
     assert offered_endpoints(node.reports.values(), node.views(), lambda _: True) == []
     coming = coming_endpoints(
         node.reports.values(), node.views(), lambda _: True, LoadTimes(), now=node.now, unix_time=0.0

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.specs import replica_spec
 from workers.contracts.cache import find_cache
+from workers.contracts.desired import ReplicaPart
 from workers.engines.environments.locate import MARKER, environment_path
 from workers.engines.environments.recipes import LLAMACPP, SMOLLM2_GGUF, VLLM_CPU, VLLM_GPU
 from workers.engines.interface import EngineNotInstalledError, SpecRefusedError
@@ -146,6 +147,33 @@ def test_vllm_divides_its_gpus_into_stages(tmp_path):
     assert (option(plan, "--tensor-parallel-size"), option(plan, "--pipeline-parallel-size")) == ("2", "2")
     with pytest.raises(SpecRefusedError, match="not 2 stages"):
         four.plan(replica_spec(engine="vllm", accelerators=["0", "1", "2"], engine_args=stages))
+
+
+def part(rank, **facts):
+    where = {"host": f"10.0.0.{rank + 1}", "master_host": "10.0.0.1", "master_port": 20_007, "stages": 4}
+    return ReplicaPart(rank=rank, count=2, run=3, **(where | facts))
+
+
+def test_vllms_parts_meet_at_the_leader_s_port_and_divide_the_whole_into_stages(tmp_path):
+    installed(VLLM_GPU, tmp_path)
+    for rank in (0, 1):
+        gpus = ["0", "1", "2", "3"]
+        spec = replica_spec(engine="vllm", source="org/model", accelerators=gpus, part=part(rank))
+        plan = adapter("vllm", tmp_path, gpu_count=4).plan(spec)
+        assert (option(plan, "--nnodes"), option(plan, "--node-rank")) == ("2", str(rank))
+        assert (option(plan, "--master-addr"), option(plan, "--master-port")) == ("10.0.0.1", "20007")
+        sizes = (option(plan, "--pipeline-parallel-size"), option(plan, "--tensor-parallel-size"))
+        assert sizes == ("4", "2")
+        assert plan.env["VLLM_HOST_IP"] == f"10.0.0.{rank + 1}"
+        assert ("--headless" in plan.argv, "serve" in plan.argv) == (rank == 1, rank == 1)
+        assert plan.shape.kv_events is None
+
+
+def test_a_fake_engine_s_parts_know_their_run(tmp_path):
+    leader = adapter("fake", tmp_path).plan(replica_spec(engine="fake", part=part(0)))
+    follower = adapter("fake", tmp_path).plan(replica_spec(engine="fake", part=part(1)))
+    assert (option(leader, "--run"), option(follower, "--node-rank")) == ("3", "1")
+    assert ("--headless" in leader.argv, "--headless" in follower.argv) == (False, True)
 
 
 def test_vllm_loads_adapters_by_name(tmp_path):
