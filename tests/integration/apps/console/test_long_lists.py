@@ -7,6 +7,7 @@ import pytest
 
 from apps.tenants.models import Membership, Tenant, User
 from tests.factories.domain import NOW, make_version
+from tests.factories.usage import ingest_records, make_record
 
 pytestmark = pytest.mark.integration
 
@@ -57,6 +58,19 @@ def test_a_list_is_sorted_over_all_its_pages(yard, open_as, sort, falls):
     days = [int(name[-3:]) // 20 for name in names]
     assert days == sorted(days, reverse=falls)
     assert len(set(names)) == COUNT
+
+
+def test_requests_are_sorted_by_what_they_took_through_all_their_pages(yard, open_as):
+    people, node = yard.people, yard.node
+    ids = {"tenant_id": str(people.tenant.pk), "key_id": str(yard.key.pk), "public_model": "sorted"}
+    records = [make_record(**ids, total_ms=number % 7) for number in range(COUNT)]
+    ingest_records(records=records, node_id=node.pk, now=NOW)
+    path, took, after = "/requests/?first=2026-11-29&last=2026-11-29&model=sorted&sort=-total", [], ""
+    while after is not None:
+        listing = open_as("operator").get(path + (f"&after={after}" if after else "")).context["listing"]
+        took += [record.total_ms for record in listing.rows]
+        after = listing.next
+    assert took == sorted((number % 7 for number in range(COUNT)), reverse=True)
 
 
 def test_what_has_no_value_in_a_column_comes_last_either_way(yard, open_as):
