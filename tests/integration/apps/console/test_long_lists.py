@@ -132,3 +132,22 @@ def test_times_are_the_readers_own(yard, open_as):
     assert " IST</time>" in shown
     assert " UTC</time>" not in shown
     assert "<option selected>Asia/Kolkata</option>" in owner.get("/usage/").content.decode()
+
+
+def labels_in(client, search=""):
+    return {entry["label"] for entry in client.get("/palette/", {"q": search}).json()["entries"]}
+
+
+def test_the_palette_finds_what_is_beyond_the_first_of_a_kind(yard, open_as):
+    Tenant.objects.bulk_create(Tenant(name=f"many-{number:03d}", created_at=NOW) for number in range(210))
+    operator = open_as("operator")
+    assert "zz-last" not in labels_in(operator)
+    Tenant.objects.create(name="zz-last", created_at=NOW)
+    assert "zz-last" in labels_in(operator, "zz-l")
+
+
+def test_the_palette_has_only_what_its_reader_may_reach(yard, open_as):
+    assert {"New model", "demo-chat:v1", "monthly"} <= labels_in(open_as("operator"))
+    stranger = labels_in(open_as("stranger"))
+    assert stranger & {"New model", "demo-chat:v1", "monthly", yard.people.tenant.name, yard.node.name} == set()
+    assert yard.people.owner.username not in labels_in(open_as("operator"))
