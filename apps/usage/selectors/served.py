@@ -42,8 +42,8 @@ def served_of(*, scope: UsageScope) -> Served:
 
 def served_by_model(*, scope: UsageScope) -> dict[str, Served]:
     """By public model; one that nobody asked for is left out."""
-    rows = _newest(scope).values("public_model").annotate(**_FIGURES)
-    return {row.pop("public_model"): Served(**row) for row in rows}
+    rows = _newest(scope).values_list("public_model").annotate(**_FIGURES)
+    return {name: Served(**dict(zip(_FIGURES, figures, strict=True))) for name, *figures in rows}
 
 
 def _newest(scope: UsageScope) -> QuerySet[UsageRecord]:

@@ -4,7 +4,10 @@ import re
 from datetime import timedelta
 
 import pytest
+import time_machine
 
+from apps.common.actors import SYSTEM
+from apps.routing.services.routes import create_route
 from apps.tenants.models import Membership, Tenant, User
 from tests.factories.domain import NOW, make_version
 from tests.factories.usage import ingest_records, make_record
@@ -151,3 +154,14 @@ def test_the_palette_has_only_what_its_reader_may_reach(yard, open_as):
     stranger = labels_in(open_as("stranger"))
     assert stranger & {"New model", "demo-chat:v1", "monthly", yard.people.tenant.name, yard.node.name} == set()
     assert yard.people.owner.username not in labels_in(open_as("operator"))
+
+
+def test_a_tenants_models_say_how_each_answered_and_at_what_price(yard, open_as):
+    """The yard's one request was for demo-chat; nobody asked for the other."""
+    route = create_route(actor=SYSTEM, public_name="quiet", weights={yard.deployment.version_id: 1}, now=NOW)
+    with time_machine.travel(NOW + timedelta(hours=1), tick=False):
+        page = open_as("viewer").get(f"/tenants/{yard.people.tenant.pk}/models/?model={route.public_name}")
+    counts = {row["offer"].name: row["served"].request_count for row in page.context["rows"]}
+    assert counts == {"demo-chat": 1, "quiet": 0}
+    assert "Quick start with quiet" in page.content.decode()
+    assert "YOUR_KEY" in page.content.decode()
