@@ -55,8 +55,6 @@ def page(permission: Permission, *, is_dangerous: bool = False) -> Callable[[Vie
     def decorate(view: View) -> Callable[..., HttpResponseBase]:
         @wraps(view)
         def entry(request: HttpRequest, **captured: Any) -> HttpResponseBase:
-            if request.method not in METHODS:
-                return HttpResponseNotAllowed(METHODS)
             if not request.user.is_authenticated:
                 return _sign_in_first(request)
             signed_in = cast("ConsoleRequest", request)
@@ -64,6 +62,8 @@ def page(permission: Permission, *, is_dangerous: bool = False) -> Callable[[Vie
             see_rows_of(signed_in.actor)
             if not may_somewhere(signed_in.actor, permission):
                 raise PermissionDenied
+            if request.method not in METHODS:
+                return HttpResponseNotAllowed(METHODS)
             if is_dangerous and not is_fresh(request.session, timezone.now()):
                 return _ask_first(request, reverse("console:confirm"))
             return _answer_once(view, signed_in, captured)

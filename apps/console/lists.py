@@ -52,12 +52,14 @@ def read_sorting(params: QueryDict, columns: Mapping[str, str], *, default: str)
     return Sorting(name, columns[name], asked.startswith("-"))
 
 
-def list_page(rows: QuerySet[Row], params: QueryDict, columns: Mapping[str, str], *, default: str) -> Listing[Row]:
-    """`columns` are those that may be sorted by, with their paths."""
+def list_page(
+    rows: QuerySet[Row], params: QueryDict, columns: Mapping[str, str], *, default: str, identity: str = "pk"
+) -> Listing[Row]:
+    """`columns` are those that may be sorted by, with their paths; `identity` is the field that names a row."""
     sorting, after = read_sorting(params, columns, default=default), read_id(params, "after")
-    later = rows.filter(_follows(rows, sorting, after)) if after else rows
-    found = list(later.order_by(sorting.order, "pk")[: PAGE_SIZE + 1])
-    following = found[PAGE_SIZE - 1].pk if len(found) > PAGE_SIZE else None
+    later = rows.filter(_follows(rows, sorting, after, identity)) if after else rows
+    found = list(later.order_by(sorting.order, identity)[: PAGE_SIZE + 1])
+    following = getattr(found[PAGE_SIZE - 1], identity) if len(found) > PAGE_SIZE else None
     return Listing(found[:PAGE_SIZE], sorting, following, after is None, columns)
 
 
@@ -78,14 +80,15 @@ def is_csv(params: QueryDict) -> bool:
     return params.get("as") == "csv"
 
 
-def _follows(rows: QuerySet[Any], sorting: Sorting, after: UUID) -> Q:
+def _follows(rows: QuerySet[Any], sorting: Sorting, after: UUID, identity: str) -> Q:
     """Of rows in this order, those behind that one; all of them where it is gone. What has no value comes last."""
-    last = rows.filter(pk=after).values_list(sorting.path, flat=True).first()
-    is_there = last is not None or rows.filter(pk=after).exists()
-    if not is_there:
+    here = rows.filter(**{identity: after})
+    last = here.order_by().values_list(sorting.path, flat=True).first()
+    if last is None and not here.exists():
         return Q()
+    behind = Q(**{f"{identity}__gt": after})
     unknown = Q(**{f"{sorting.path}__isnull": True})
     if last is None:
-        return unknown & Q(pk__gt=after)
+        return unknown & behind
     further = Q(**{f"{sorting.path}__{'lt' if sorting.is_falling else 'gt'}": last})
-    return further | Q(**{sorting.path: last, "pk__gt": after}) | unknown
+    return further | (Q(**{sorting.path: last}) & behind) | unknown

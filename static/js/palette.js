@@ -1,10 +1,11 @@
-// Ctrl-K: every page, object and action this person may reach, asked for once per opening.
+// Ctrl-K: every page, object and action this person may reach, asked for when it opens and again by what is typed.
 (() => {
   "use strict";
   const dialog = document.getElementById("palette");
   const input = document.getElementById("palette-input");
   const list = document.getElementById("palette-list");
   const SHOWN = 40;
+  const TYPED_MS = 150;
   let entries = [];
   let chosen = 0;
 
@@ -57,20 +58,37 @@
     list.children[chosen]?.scrollIntoView({ block: "nearest" });
   }
 
+  // What was found before stays: names may stand in other words than the first.
+  async function find(words) {
+    const response = await fetch(`${dialog.dataset.source}?${new URLSearchParams({ q: words })}`, { headers: { Accept: "application/json" } });
+    if (!response.ok) return;
+    const known = new Set(entries.map((entry) => entry.url + entry.label));
+    entries = [...entries, ...(await response.json()).entries.filter((entry) => !known.has(entry.url + entry.label))];
+    render();
+  }
+
+  let typing = 0;
+  function typed() {
+    chosen = 0;
+    render();
+    clearTimeout(typing);
+    const [first] = input.value.trim().split(/\s+/);
+    if (first) typing = setTimeout(() => find(first), TYPED_MS);
+  }
+
   async function open() {
     if (dialog.open) return;
     input.value = "";
     chosen = 0;
     dialog.showModal();
     render();
-    const response = await fetch(dialog.dataset.source, { headers: { Accept: "application/json" } });
-    if (response.ok) entries = (await response.json()).entries;
-    render();
+    entries = [];
+    await find("");
   }
   window.consolePalette = { open };
 
   const follow = (item) => item?.dataset.href && location.assign(item.dataset.href);
-  input.addEventListener("input", () => ((chosen = 0), render()));
+  input.addEventListener("input", typed);
   list.addEventListener("click", (event) => follow(event.target.closest("[role=option]")));
   input.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -83,6 +83,7 @@
     bar.hidden = !count;
     $("[data-chosen-count]", bar).textContent = `${count} chosen`;
     const all = $(`[data-choose-all="${bar.id}"]`);
+    if (!all) return;
     all.checked = count > 0 && count === boxes.length;
     all.indeterminate = count > 0 && count < boxes.length;
   }
@@ -136,6 +137,14 @@
 
   for (const note of document.querySelectorAll(".toast-note")) setTimeout(() => note.remove(), TOAST_MS * 2);
   for (const dialog of document.querySelectorAll("dialog[data-open-at-once]")) dialog.showModal();
+
+  // What is refreshed by itself waits while somebody stands in it with the keyboard or has marked a part of it.
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const isPolled = detail.requestConfig?.verb === "get" && !detail.requestConfig.triggeringEvent;
+    const marked = getSelection();
+    const isRead = detail.target.contains(document.activeElement) || (!marked.isCollapsed && detail.target.contains(marked.anchorNode));
+    if (isPolled && isRead) detail.shouldSwap = false;
+  });
 
   document.addEventListener("htmx:responseError", ({ detail }) => {
     const isOut = detail.xhr.status === 401;

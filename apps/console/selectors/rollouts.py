@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from apps.common.actors import Actor
 from apps.console.policies.ladder import Step, ladder_of, share_of_newer
@@ -40,7 +41,11 @@ class Answered:
 
 def course_of(deployment: Deployment) -> Course:
     """Of one that list_deployments gave."""
-    rollout, revisions = get_rollout(deployment), list(list_revisions(deployment.pk)[:2])
+    return _course(deployment, list(list_revisions(deployment.pk)[:2]))
+
+
+def _course(deployment: Deployment, revisions: Sequence[Revision]) -> Course:
+    rollout = get_rollout(deployment)
     newest = revisions[0] if revisions else None
     steps = ladder_of(rollout, is_routed=bool(newest and newest.is_routed), is_first=not revisions[1:])
     return Course(
@@ -54,8 +59,18 @@ def course_of(deployment: Deployment) -> Course:
 
 def list_courses() -> list[Course]:
     """Those that need somebody first, then those under way; what is done is left out."""
-    under_way = [course_of(each) for each in list_deployments() if get_rollout(each).state != "done"]
+    deployments = [each for each in list_deployments() if get_rollout(each).state != "done"]
+    revisions = _newest_two([each.pk for each in deployments])
+    under_way = [_course(each, revisions.get(each.pk, [])) for each in deployments]
     return sorted(under_way, key=lambda course: (_ORDER[course.rollout.state], course.deployment.name))
+
+
+def _newest_two(deployment_ids: Sequence[UUID]) -> dict[UUID, list[Revision]]:
+    found: dict[UUID, list[Revision]] = {}
+    rows = Revision.objects.filter(deployment_id__in=deployment_ids).select_related("version__model")
+    for revision in rows.order_by("deployment_id", "-number"):
+        found.setdefault(revision.deployment_id, []).append(revision)
+    return {deployment_id: revisions[:2] for deployment_id, revisions in found.items()}
 
 
 def list_latest_revisions() -> list[Revision]:

@@ -143,7 +143,7 @@ def sort_head(context: template.Context, name: str, label: str, classes: str = "
         '<th scope="col" class="{}" aria-sort="{}"><a class="sort" href="{}">{}{}</a></th>',
         classes,
         order,
-        changed_query(context["request"].GET, {"sort": asked, "after": None}),
+        changed_query(context["request"].GET, {"sort": asked, "after": None, "before": None}),
         label,
         format_html(" {}", "↓" if sorting.is_falling else "↑") if is_here else "",
     )

@@ -21,7 +21,7 @@ from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
 from apps.tenants.selectors import get_tenant
 from apps.usage.selectors.reports import scope_for
-from apps.usage.selectors.served import served_of
+from apps.usage.selectors.served import NOTHING, served_by_model
 
 DAY = timedelta(days=1)
 
@@ -36,7 +36,7 @@ def tenant_models(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     context = {
         "tenant": tenant,
         "search": search,
-        "rows": [_row(request.actor, tenant, offer) for offer in offers],
+        "rows": _rows(request.actor, tenant, offers),
         "chosen": chosen,
         "snippets": _snippets(chosen),
         "gateway_url": settings.GATEWAY_URL,
@@ -61,10 +61,12 @@ def batches(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     return render_page(request, "batches.html", context)
 
 
-def _row(actor: Actor, tenant: Tenant, offer: Offer) -> dict[str, Any]:
+def _rows(actor: Actor, tenant: Tenant, offers: list[Offer]) -> list[dict[str, Any]]:
+    """Each with how it answered in the last day."""
     moment = now()
-    scope = scope_for(actor=actor, tenant_id=tenant.pk, start=moment - DAY, end=moment, public_model=offer.name)
-    return {"offer": offer, "served": served_of(scope=scope)}
+    scope = scope_for(actor=actor, tenant_id=tenant.pk, start=moment - DAY, end=moment)
+    served = served_by_model(scope=scope)
+    return [{"offer": offer, "served": served.get(offer.name, NOTHING)} for offer in offers]
 
 
 def _snippets(chosen: Offer | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from apps.common.csv_text import csv_lines
 from apps.console.access import ConsoleRequest, page
+from apps.console.lists import Listing, Sorting, list_page, read_sorting
 from apps.console.policies.decisions import Panel, endpoint_ids_of, panel_of
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
@@ -38,6 +39,19 @@ NAMERS: dict[str, Callable[[set[UUID]], dict[UUID, str]]] = {
     "node_id": name_nodes,
 }
 CSV_CHUNK_ROWS = 2000
+MOST_SORTED = 10_000
+COLUMNS = {
+    "arrived": "arrived_at",
+    "outcome": "outcome",
+    "model": "public_model",
+    "queue": "queue_ms",
+    "ttft": "ttft_ms",
+    "total": "total_ms",
+    "in": "input_tokens",
+    "out": "output_tokens",
+    "cost": "cost_usd",
+}
+NEWEST_FIRST = Sorting("arrived", "arrived_at", is_falling=True)
 OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 
 
@@ -46,14 +60,14 @@ OUTCOMES = ("completed", "client_left", "rejected", "refused", "failed")
 def requests(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     filters, before = _filters(request, query), read_id(request.GET, "before")
-    records, has_more = page_of_records(scope=query.scope(request.actor), before=before, **filters)
+    listing = _listed(request, query, filters, before)
     readable = readable_tenants(actor=request.actor)
     context = {
         "query": query,
-        "rows": _named(records),
-        "next": records[-1].record_id if has_more else None,
-        "newest": records[0].record_id if records and before is None else None,
-        "is_first_page": before is None,
+        "rows": _named(listing.rows),
+        "listing": listing,
+        "is_by_time": listing.sorting == NEWEST_FIRST,
+        "newest": listing.rows[0].record_id if _waits_for_more(listing) else None,
         "outcome": filters["outcome"],
         "outcomes": OUTCOMES,
         "search": filters["search"],
@@ -101,6 +115,23 @@ def record(request: ConsoleRequest, record_id: UUID) -> HttpResponseBase:
         "has_prompt": has_prompt(actor=request.actor, record_id=found.record_id),
     }
     return render_page(request, "record.html", context)
+
+
+def _listed(
+    request: ConsoleRequest, query: UsageQuery, filters: dict[str, Any], before: UUID | None
+) -> Listing[UsageRecord]:
+    """By time through all there are; by another column the newest MOST_SORTED, as no index has them in its order."""
+    scope = query.scope(request.actor)
+    if read_sorting(request.GET, COLUMNS, default="-arrived") == NEWEST_FIRST:
+        found, has_more = page_of_records(scope=scope, before=before, **filters)
+        return Listing(found, NEWEST_FIRST, found[-1].record_id if has_more else None, before is None)
+    newest = search_records(scope=scope, **filters).values("record_id")[:MOST_SORTED]
+    among = UsageRecord.objects.filter(record_id__in=newest, arrived_at__gte=scope.start, arrived_at__lt=scope.end)
+    return list_page(among, request.GET, COLUMNS, default="-arrived", identity="record_id")
+
+
+def _waits_for_more(listing: Listing[UsageRecord]) -> bool:
+    return bool(listing.rows) and listing.is_first and listing.sorting == NEWEST_FIRST
 
 
 def _filters(request: ConsoleRequest, query: UsageQuery) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from apps.console.forms import CodeForm, SignInForm
 from apps.console.navigation import home_of
 from apps.console.palette import list_entries
 from apps.console.rendering import attempt
+from apps.console.usage_query import read_text
 from apps.identity import openid
 from apps.identity.selectors import find_second_factor
 from apps.identity.services.outside import admit_outsider
@@ -96,7 +97,8 @@ def home(request: ConsoleRequest) -> HttpResponseBase:
 
 @page(everybody)
 def palette(request: ConsoleRequest) -> HttpResponseBase:
-    return JsonResponse({"entries": list_entries(actor=request.actor)})
+    search = read_text(request.GET, "q")
+    return JsonResponse({"entries": list_entries(actor=request.actor, search=search)})
 
 
 def complete_sign_in(request: HttpRequest, user: User, after: str) -> HttpResponseBase:

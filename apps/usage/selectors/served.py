@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Aggregate, Count, FloatField, Q
+from django.db.models import Aggregate, Count, FloatField, Q, QuerySet
 
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.records import list_records
@@ -27,15 +27,27 @@ class Served:
     ttft_ms_p95: float | None
 
 
+_FIGURES = {
+    "request_count": Count("record_id"),
+    "failed_count": Count("record_id", filter=Q(outcome="failed")),
+    "refused_count": Count("record_id", filter=Q(outcome="refused")),
+    "ttft_ms_p95": _P95("ttft_ms", filter=Q(ttft_ms__isnull=False)),
+}
+NOTHING = Served(request_count=0, failed_count=0, refused_count=0, ttft_ms_p95=None)
+
+
 def served_of(*, scope: UsageScope) -> Served:
+    return Served(**_newest(scope).aggregate(**_FIGURES))
+
+
+def served_by_model(*, scope: UsageScope) -> dict[str, Served]:
+    """By public model; one that nobody asked for is left out."""
+    rows = _newest(scope).values_list("public_model").annotate(**_FIGURES)
+    return {name: Served(**dict(zip(_FIGURES, figures, strict=True))) for name, *figures in rows}
+
+
+def _newest(scope: UsageScope) -> QuerySet[UsageRecord]:
     newest = list_records(scope=scope).values("record_id")[:NEWEST]
-    records = UsageRecord.objects.filter(
+    return UsageRecord.objects.filter(
         record_id__in=newest, arrived_at__gte=scope.start, arrived_at__lt=scope.end
     ).order_by()
-    counted = records.aggregate(
-        request_count=Count("record_id"),
-        failed_count=Count("record_id", filter=Q(outcome="failed")),
-        refused_count=Count("record_id", filter=Q(outcome="refused")),
-        ttft_ms_p95=_P95("ttft_ms", filter=Q(ttft_ms__isnull=False)),
-    )
-    return Served(**counted)

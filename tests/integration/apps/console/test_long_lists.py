@@ -4,9 +4,13 @@ import re
 from datetime import timedelta
 
 import pytest
+import time_machine
 
+from apps.common.actors import SYSTEM
+from apps.routing.services.routes import create_route
 from apps.tenants.models import Membership, Tenant, User
 from tests.factories.domain import NOW, make_version
+from tests.factories.usage import ingest_records, make_record
 
 pytestmark = pytest.mark.integration
 
@@ -57,6 +61,19 @@ def test_a_list_is_sorted_over_all_its_pages(yard, open_as, sort, falls):
     days = [int(name[-3:]) // 20 for name in names]
     assert days == sorted(days, reverse=falls)
     assert len(set(names)) == COUNT
+
+
+def test_requests_are_sorted_by_what_they_took_through_all_their_pages(yard, open_as):
+    people, node = yard.people, yard.node
+    ids = {"tenant_id": str(people.tenant.pk), "key_id": str(yard.key.pk), "public_model": "sorted"}
+    records = [make_record(**ids, total_ms=number % 7) for number in range(COUNT)]
+    ingest_records(records=records, node_id=node.pk, now=NOW)
+    path, took, after = "/requests/?first=2026-11-29&last=2026-11-29&model=sorted&sort=-total", [], ""
+    while after is not None:
+        listing = open_as("operator").get(path + (f"&after={after}" if after else "")).context["listing"]
+        took += [record.total_ms for record in listing.rows]
+        after = listing.next
+    assert took == sorted((number % 7 for number in range(COUNT)), reverse=True)
 
 
 def test_what_has_no_value_in_a_column_comes_last_either_way(yard, open_as):
@@ -118,3 +135,33 @@ def test_times_are_the_readers_own(yard, open_as):
     assert " IST</time>" in shown
     assert " UTC</time>" not in shown
     assert "<option selected>Asia/Kolkata</option>" in owner.get("/usage/").content.decode()
+
+
+def labels_in(client, search=""):
+    return {entry["label"] for entry in client.get("/palette/", {"q": search}).json()["entries"]}
+
+
+def test_the_palette_finds_what_is_beyond_the_first_of_a_kind(yard, open_as):
+    Tenant.objects.bulk_create(Tenant(name=f"many-{number:03d}", created_at=NOW) for number in range(210))
+    operator = open_as("operator")
+    assert "zz-last" not in labels_in(operator)
+    Tenant.objects.create(name="zz-last", created_at=NOW)
+    assert "zz-last" in labels_in(operator, "zz-l")
+
+
+def test_the_palette_has_only_what_its_reader_may_reach(yard, open_as):
+    assert {"New model", "demo-chat:v1", "monthly"} <= labels_in(open_as("operator"))
+    stranger = labels_in(open_as("stranger"))
+    assert stranger & {"New model", "demo-chat:v1", "monthly", yard.people.tenant.name, yard.node.name} == set()
+    assert yard.people.owner.username not in labels_in(open_as("operator"))
+
+
+def test_a_tenants_models_say_how_each_answered_and_at_what_price(yard, open_as):
+    """The yard's one request was for demo-chat; nobody asked for the other."""
+    route = create_route(actor=SYSTEM, public_name="quiet", weights={yard.deployment.version_id: 1}, now=NOW)
+    with time_machine.travel(NOW + timedelta(hours=1), tick=False):
+        page = open_as("viewer").get(f"/tenants/{yard.people.tenant.pk}/models/?model={route.public_name}")
+    counts = {row["offer"].name: row["served"].request_count for row in page.context["rows"]}
+    assert counts == {"demo-chat": 1, "quiet": 0}
+    assert "Quick start with quiet" in page.content.decode()
+    assert "YOUR_KEY" in page.content.decode()

@@ -15,6 +15,11 @@ pytestmark = pytest.mark.integration
 
 LISTS = (
     "overview",
+    "alerts",
+    "rollouts",
+    "replica",
+    "accelerator",
+    "tenant_models",
     "fleet",
     "node",
     "models",
