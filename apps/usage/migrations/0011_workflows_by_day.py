@@ -94,6 +94,7 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             [
+                "SET LOCAL statement_timeout = 0",
                 *_prepared("usage_workflow_day"),
                 *_prepared("usage_workflow_total"),
                 _filled("usage_workflow_day", "tenant_id, workflow_id, outcome"),

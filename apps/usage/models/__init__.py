@@ -7,7 +7,7 @@ from apps.usage.models.accelerators import (
     SharedSlot,
 )
 from apps.usage.models.budgets import Budget, BudgetAlert, Channel
-from apps.usage.models.outcomes import TaskOutcome
+from apps.usage.models.outcomes import TaskOutcome, TaskUsage
 from apps.usage.models.prices import PriceEntry, Rerating, ReratingState, TenantDiscount
 from apps.usage.models.records import QuarantinedRecord, UsageRecord, UsageSource
 from apps.usage.models.rollups import (
@@ -37,6 +37,7 @@ __all__ = [
     "ReratingState",
     "SharedSlot",
     "TaskOutcome",
+    "TaskUsage",
     "TenantDiscount",
     "UsageByEndUser",
     "UsageByModel",
