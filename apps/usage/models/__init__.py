@@ -18,7 +18,6 @@ from apps.usage.models.rollups import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
 )
 
@@ -48,6 +47,5 @@ __all__ = [
     "UsageSlot",
     "UsageSource",
     "UsageTotal",
-    "UsageWorkflowDay",
     "UsageWorkflowTotal",
 ]

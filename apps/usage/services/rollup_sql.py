@@ -8,7 +8,6 @@ from apps.usage.models import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
@@ -18,7 +17,6 @@ ROLLUPS = (
     UsageByEndUser,
     UsageByWorkflow,
     UsageEndUserDay,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
     UsageDay,
     UsageByModel,
