@@ -73,6 +73,16 @@ _TABLES = {
         "slot = date_trunc('day', slot, 'UTC')",
     ),
 }
+# Some of the workflows and of the requests, told of a day later.
+_OUTCOMES = """
+INSERT INTO task_outcome (tenant_id, request_id, workflow_id, is_success, value_usd, reported_at, received_at)
+SELECT tenant_id, '', workflow_id, random() < 0.7, 0.5, slot + interval '1 day', now()
+FROM usage_by_workflow WHERE workflow_id <> '' AND random() < 0.04
+UNION ALL
+SELECT tenant_id, request_id, '', random() < 0.7, 0.5, arrived_at + interval '1 day', now()
+FROM usage_record TABLESAMPLE SYSTEM (1)
+ON CONFLICT DO NOTHING
+"""
 
 
 def fill(records: int, days: int, end_users: int) -> None:
@@ -81,6 +91,7 @@ def fill(records: int, days: int, end_users: int) -> None:
     for day in range(days):
         _fill_day(NOW - timedelta(days=days - day), day * share, share, end_users)
         print(f"  day {day + 1} of {days} after {time.perf_counter() - began:.0f} s", flush=True)
+    _report_outcomes()
     print(f"filled: {share * days:,} records in {time.perf_counter() - began:.0f} s", flush=True)
 
 
@@ -94,6 +105,13 @@ def _fill_day(start: datetime, offset: int, count: int, end_users: int) -> None:
     )
     values = {"offset": offset, "count": count, "start": start, "step": timedelta(days=1) / count}
     _run(statement, values | {"end_users": end_users})
+
+
+def _report_outcomes() -> None:
+    from apps.usage.services.task_sql import counted_tasks  # noqa: PLC0415
+
+    _run(_OUTCOMES, {})
+    _run(counted_tasks().replace("ANY(%(new)s)", "ANY(ARRAY(SELECT id FROM task_outcome))"), {})
 
 
 def fill_up_sums() -> None:

@@ -65,6 +65,7 @@ def _page(scope: "UsageScope", zone: ZoneInfo) -> None:
 
 
 def _ask_reports(scope: "UsageScope", tenant: "UsageScope") -> None:
+    from apps.usage.selectors.outcomes import report_outcomes  # noqa: PLC0415
     from apps.usage.selectors.reports import rank_usage, report_usage  # noqa: PLC0415
 
     for group in ("tenant", "model", "version", "user", "key"):
@@ -76,6 +77,8 @@ def _ask_reports(scope: "UsageScope", tenant: "UsageScope") -> None:
             f"dearest by {group}, one tenant",
             partial(rank_usage, scope=tenant, group=group, by="cost_usd", size=200),
         )
+    for name, of in (("all tenants", scope), ("one tenant", tenant)):
+        took("report", f"cost per success, {name}", partial(report_outcomes, scope=of, group_by="version"))
     berlin = partial(report_usage, scope=tenant, group_by=["day", "user"], zone=ZoneInfo("Europe/Berlin"))
     took("report", "by day and user of one tenant, Berlin", berlin)
 

@@ -89,6 +89,7 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             [
+                "SET LOCAL statement_timeout = 0",
                 "ALTER TABLE usage_total SET (fillfactor = 70)",
                 "ALTER TABLE usage_day SET (fillfactor = 70)",
                 _filled("usage_total", "version_id, public_model, outcome", "slot"),

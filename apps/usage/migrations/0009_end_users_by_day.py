@@ -58,6 +58,7 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             [
+                "SET LOCAL statement_timeout = 0",
                 "ALTER TABLE usage_end_user_day DROP CONSTRAINT usage_end_user_day_pkey",
                 "ALTER TABLE usage_end_user_day SET (fillfactor = 70)",
                 FILL,

@@ -1,6 +1,5 @@
-"""Workflows by day, a tenant's and of all together; filled from what is there by quarter of an hour."""
+"""Workflows by day, of all tenants together; filled from what is there by quarter of an hour."""
 
-import django.contrib.postgres.indexes
 from django.db import migrations, models
 
 SUMS = (
@@ -8,17 +7,12 @@ SUMS = (
     "list_usd, cost_usd, wasted_usd"
 )
 
-
-def _filled(table, key):
-    sums = ", ".join(f"sum({name})" for name in SUMS.split(", "))
-    return (
-        f"INSERT INTO {table} (slot, {key}, {SUMS}) SELECT date_trunc('day', slot, 'UTC'), {key}, {sums} "
-        f"FROM usage_by_workflow GROUP BY date_trunc('day', slot, 'UTC'), {key}"
-    )
-
-
-def _prepared(table):
-    return [f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey", f"ALTER TABLE {table} SET (fillfactor = 70)"]
+FILL = (
+    f"INSERT INTO usage_workflow_total (slot, workflow_id, outcome, {SUMS}) "
+    "SELECT date_trunc('day', slot, 'UTC'), workflow_id, outcome, "
+    + ", ".join(f"sum({name})" for name in SUMS.split(", "))
+    + " FROM usage_by_workflow GROUP BY 1, 2, 3"
+)
 
 
 class Migration(migrations.Migration):
@@ -27,41 +21,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.CreateModel(
-            name="UsageWorkflowDay",
-            fields=[
-                ("id", models.BigAutoField(primary_key=True, serialize=False)),
-                ("slot", models.DateTimeField()),
-                ("tenant_id", models.UUIDField(null=True)),
-                ("outcome", models.CharField(max_length=20)),
-                ("request_count", models.BigIntegerField()),
-                ("input_tokens", models.BigIntegerField()),
-                ("cached_input_tokens", models.BigIntegerField()),
-                ("output_tokens", models.BigIntegerField()),
-                ("reasoning_tokens", models.BigIntegerField()),
-                ("wasted_tokens", models.BigIntegerField()),
-                ("unpriced_count", models.BigIntegerField()),
-                ("list_usd", models.DecimalField(db_default=0, decimal_places=12, max_digits=30)),
-                ("cost_usd", models.DecimalField(decimal_places=12, max_digits=30)),
-                ("wasted_usd", models.DecimalField(decimal_places=12, max_digits=30)),
-                ("workflow_id", models.CharField(max_length=128)),
-            ],
-            options={
-                "db_table": "usage_workflow_day",
-                "indexes": [
-                    django.contrib.postgres.indexes.BrinIndex(
-                        autosummarize=True, fields=["slot"], name="usage_workflow_day_time", pages_per_range=16
-                    )
-                ],
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("tenant_id", "slot", "workflow_id", "outcome"),
-                        name="usage_workflow_day_is_unique",
-                        nulls_distinct=False,
-                    )
-                ],
-            },
-        ),
         migrations.CreateModel(
             name="UsageWorkflowTotal",
             fields=[
@@ -94,10 +53,10 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             [
-                *_prepared("usage_workflow_day"),
-                *_prepared("usage_workflow_total"),
-                _filled("usage_workflow_day", "tenant_id, workflow_id, outcome"),
-                _filled("usage_workflow_total", "workflow_id, outcome"),
+                "SET LOCAL statement_timeout = 0",
+                "ALTER TABLE usage_workflow_total DROP CONSTRAINT usage_workflow_total_pkey",
+                "ALTER TABLE usage_workflow_total SET (fillfactor = 70)",
+                FILL,
             ],
             migrations.RunSQL.noop,
         ),

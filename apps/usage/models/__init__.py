@@ -7,7 +7,7 @@ from apps.usage.models.accelerators import (
     SharedSlot,
 )
 from apps.usage.models.budgets import Budget, BudgetAlert, Channel
-from apps.usage.models.outcomes import TaskOutcome
+from apps.usage.models.outcomes import TaskOutcome, TaskUsage
 from apps.usage.models.prices import PriceEntry, Rerating, ReratingState, TenantDiscount
 from apps.usage.models.records import QuarantinedRecord, UsageRecord, UsageSource
 from apps.usage.models.rollups import (
@@ -18,7 +18,6 @@ from apps.usage.models.rollups import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
 )
 
@@ -37,6 +36,7 @@ __all__ = [
     "ReratingState",
     "SharedSlot",
     "TaskOutcome",
+    "TaskUsage",
     "TenantDiscount",
     "UsageByEndUser",
     "UsageByModel",
@@ -47,6 +47,5 @@ __all__ = [
     "UsageSlot",
     "UsageSource",
     "UsageTotal",
-    "UsageWorkflowDay",
     "UsageWorkflowTotal",
 ]

@@ -128,20 +128,6 @@ class UsageByWorkflow(UsageSums):
         indexes = _by_time("usage_by_workflow")
 
 
-class UsageWorkflowDay(UsageSums):
-    """UsageByWorkflow by UTC day: a month of workflows that go on is ranked at a glance."""
-
-    dimensions = WORKFLOW
-    grain = DAY
-
-    workflow_id = models.CharField(max_length=128)
-
-    class Meta:
-        db_table = "usage_workflow_day"
-        constraints = _unique("usage_workflow_day", WORKFLOW)
-        indexes = _by_time("usage_workflow_day")
-
-
 class UsageWorkflowTotal(UsageSums):
     """Workflows by UTC day, of all tenants together: many may use one name.
 

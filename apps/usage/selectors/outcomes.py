@@ -6,7 +6,9 @@ that used two versions counts for both; the totals count it once. A request of a
 and none of its own. What nobody reported about is shown beside it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -14,6 +16,8 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 
 from apps.common.errors import InvalidInputError
+from apps.usage.models import TaskUsage
+from apps.usage.policies.slots import whole_slots
 from apps.usage.selectors.reports import COLUMN_OF, name_values
 from apps.usage.selectors.sums import UsageScope, sums_by
 
@@ -21,24 +25,33 @@ GROUPS = ("version", "model", "tenant", "user", "key")
 _PICO = Decimal("1e-12")
 _UTC = ZoneInfo("UTC")
 
+# What each task used, from the sums of tasks and from records; then the task itself, and whether its request belongs to
+# a workflow that was reported about as a whole.
 _TASKS = """
-WITH told AS (
-    SELECT task.id, task.is_success, task.value_usd, {column} AS subject, sum(record.cost_usd) AS cost_usd
-    FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
-        AND task.request_id = record.request_id AND task.request_id <> ''
-    WHERE {condition} AND NOT EXISTS (
-        SELECT FROM task_outcome AS whole WHERE whole.tenant_id = record.tenant_id AND whole.request_id = ''
-            AND whole.workflow_id = record.workflow_id
-    ) GROUP BY task.id, subject
-    UNION ALL
-    SELECT task.id, task.is_success, task.value_usd, {column} AS subject, sum(record.cost_usd) AS cost_usd
-    FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
-        AND task.workflow_id = record.workflow_id AND record.workflow_id <> ''
-    WHERE {condition} GROUP BY task.id, subject
+WITH used AS ({used}), told AS (
+    SELECT used.task_id, used.subject, sum(used.cost_usd) AS cost_usd
+    FROM used LEFT JOIN task_outcome AS whole ON used.workflow_id <> '' AND whole.tenant_id = used.tenant_id
+        AND whole.request_id = '' AND whole.workflow_id = used.workflow_id
+    WHERE whole.id IS NULL OR whole.id = used.task_id
+    GROUP BY used.task_id, used.subject
 )
-SELECT subject, count(*), count(*) FILTER (WHERE is_success), sum(cost_usd), sum(value_usd) FILTER (WHERE is_success),
-       sum(cost_usd) FILTER (WHERE NOT is_success)
-FROM told GROUP BY subject
+SELECT told.subject, count(*), count(*) FILTER (WHERE task.is_success), sum(told.cost_usd),
+       sum(task.value_usd) FILTER (WHERE task.is_success), sum(told.cost_usd) FILTER (WHERE NOT task.is_success)
+FROM told JOIN task_outcome AS task ON task.id = told.task_id GROUP BY told.subject
+"""
+_OF_SUMS = """
+    SELECT record.task_id, record.tenant_id, record.workflow_id, {column} AS subject, record.cost_usd
+    FROM task_usage AS record WHERE {condition}
+"""
+_OF_RECORDS = """
+    SELECT task.id, record.tenant_id, record.workflow_id, {column}, record.cost_usd
+    FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
+        AND task.request_id = record.request_id AND task.workflow_id = '' WHERE {condition}
+    UNION ALL
+    SELECT task.id, record.tenant_id, record.workflow_id, {column}, record.cost_usd
+    FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
+        AND task.request_id = '' AND task.workflow_id = record.workflow_id
+    WHERE record.workflow_id <> '' AND {condition}
 """
 
 
@@ -99,18 +112,36 @@ def sum_outcomes(*, scope: UsageScope) -> OutcomeRow:
 
 
 def _tasks(scope: UsageScope, column: str) -> dict[Any, tuple[Any, ...]]:
-    conditions = ["record.arrived_at >= %s", "record.arrived_at < %s"]
-    values: list[Any] = [scope.start, scope.end]
+    parts = list(_parts_of(scope, column))
+    statement = _TASKS.format(used=" UNION ALL ".join(sql for sql, _ in parts))
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [value for _, values in parts for value in values])
+        return {row[0]: row[1:] for row in cursor.fetchall()}
+
+
+def _parts_of(scope: UsageScope, column: str) -> Iterator[tuple[str, list[Any]]]:
+    """Whole quarters of an hour from the sums of tasks; what they do not know, and the edges, from the records."""
+    whole = whole_slots(scope.start, scope.end) if scope.filters.keys() <= set(TaskUsage.dimensions) else None
+    start, end = whole or (scope.end, scope.end)
+    if whole is not None:
+        condition, values = _condition(scope, "slot", start, end)
+        yield _OF_SUMS.format(column=column, condition=condition), values
+    for first, last in ((scope.start, start), (end, scope.end)):
+        if first < last:
+            condition, values = _condition(scope, "arrived_at", first, last)
+            yield _OF_RECORDS.format(column=column, condition=condition), [*values, *values]
+
+
+def _condition(scope: UsageScope, at: str, start: datetime, end: datetime) -> tuple[str, list[Any]]:
+    conditions = [f"record.{at} >= %s", f"record.{at} < %s"]
+    values: list[Any] = [start, end]
     if scope.tenant_ids is not None:
         conditions.append("record.tenant_id = ANY(%s)")
         values.append(list(scope.tenant_ids))
     for name, value in scope.filters.items():
         conditions.append(f"record.{name} = %s")
         values.append(value)
-    statement = _TASKS.format(column=column, condition=" AND ".join(conditions))
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [*values, *values])
-        return {row[0]: row[1:] for row in cursor.fetchall()}
+    return " AND ".join(conditions), values
 
 
 def _usage(scope: UsageScope, columns: list[str]) -> dict[Any, dict[str, dict[str, Any]]]:

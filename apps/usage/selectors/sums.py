@@ -23,7 +23,6 @@ from apps.usage.models import (
     UsageRecord,
     UsageSlot,
     UsageTotal,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
@@ -49,7 +48,7 @@ _ROLLUPS: tuple[type[UsageSums], ...] = (
     UsageByEndUser,
     UsageByWorkflow,
 )  # smallest first
-_DAYS: tuple[type[UsageSums], ...] = (UsageDay, UsageEndUserDay, UsageWorkflowTotal, UsageWorkflowDay)
+_DAYS: tuple[type[UsageSums], ...] = (UsageDay, UsageEndUserDay, UsageWorkflowTotal)
 _UTC = ZoneInfo("UTC")
 _COUNT = BigIntegerField()
 _SLOT_ORIGIN = datetime.fromisoformat("2000-01-01T00:00:00+00:00")

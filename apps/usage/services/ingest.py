@@ -19,7 +19,7 @@ from apps.usage.policies.checking import BIGGEST_BIGINT, EARLY_DAYS, as_uuid, no
 from apps.usage.policies.pricing import pico_from_usd
 from apps.usage.policies.sequences import Ranges, holds, ranges_of
 from apps.usage.selectors.prices import get_tariffs
-from apps.usage.services.outcomes import keep_outcomes
+from apps.usage.services.outcomes import await_records, hold_outcomes, keep_outcomes
 from apps.usage.services.quarantine import put_aside
 from apps.usage.services.sources import Source, lock_sources, note_received
 from apps.usage.services.staging import clean
@@ -77,6 +77,8 @@ class _Window:
 def ingest_batches(incoming: Sequence[Incoming], *, now: datetime) -> list[IngestCounts]:
     """Together, since a commit and the rows of the sums are shared by all that come with it."""
     batches = [_Batch(each, now) for each in incoming]
+    has_outcomes = any(record.task_outcome is not None for each in incoming for record in each.records)
+    (await_records if has_outcomes else hold_outcomes)()
     _sort_out(batches, now)
     usage = {normal_id(record.record_id): record for batch in reversed(batches) for record in reversed(batch.usage)}
     left_out = store_rows(list(usage.values()), tariffs=get_tariffs(), now=now)

@@ -7,6 +7,7 @@ import msgspec
 from django.db import connection
 
 from apps.usage.policies.pricing import usd_from_pico
+from apps.usage.services.task_sql import counted_tasks
 from workers.contracts.usage import UsageRecord
 
 _KEEP = """
@@ -19,7 +20,28 @@ ON CONFLICT (tenant_id, request_id, workflow_id) DO UPDATE SET
     is_success = excluded.is_success, value_usd = excluded.value_usd, key_id = excluded.key_id,
     reported_at = excluded.reported_at, received_at = excluded.received_at
 WHERE task_outcome.reported_at <= excluded.reported_at
+RETURNING new.id, old.id IS NULL
 """
+_COUNT = counted_tasks()
+_LOCK = "SELECT pg_advisory_xact_lock{way}(hashtext('usage.outcomes'))"
+
+
+def hold_outcomes() -> None:
+    """Until the transaction ends nobody else's report becomes a task: who writes records calls this before.
+
+    Otherwise a record and the first report of its task, stored at once, would not see each other.
+    """
+    _lock("_shared")
+
+
+def await_records() -> None:
+    """Until the transaction ends nobody else writes records: who stores reports calls this before."""
+    _lock("")
+
+
+def _lock(way: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK.format(way=way))
 
 
 def keep_outcomes(records: Sequence[UsageRecord], *, now: datetime) -> None:
@@ -28,6 +50,8 @@ def keep_outcomes(records: Sequence[UsageRecord], *, now: datetime) -> None:
         rows = [_row_of(newest[task], now) for task in sorted(newest)]
         with connection.cursor() as cursor:
             cursor.execute(_KEEP, [msgspec.json.encode(rows).decode()])
+            if new := [task for task, is_new in cursor.fetchall() if is_new]:
+                cursor.execute(_COUNT, {"new": new})
 
 
 def _task_of(record: UsageRecord) -> tuple[str, str, str]:

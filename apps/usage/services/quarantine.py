@@ -13,6 +13,7 @@ from apps.common.errors import ConflictError
 from apps.usage.models import QuarantinedRecord
 from apps.usage.policies.checking import problem_of
 from apps.usage.selectors.prices import get_tariffs
+from apps.usage.services.outcomes import hold_outcomes
 from apps.usage.services.storing import store_rows
 from workers.contracts.usage import UsageRecord
 
@@ -35,6 +36,7 @@ def release_record(*, actor: Actor, quarantined: QuarantinedRecord, now: datetim
     """Stores a record that came too late after all. What is damaged or contradicts another record stays where it is."""
     row = QuarantinedRecord.objects.select_for_update().get(pk=quarantined.pk)
     record = _late_record(row)
+    hold_outcomes()
     if row.released_at is not None or store_rows([record], tariffs=get_tariffs(), now=now):
         raise ConflictError("this record is stored already")
     row.released_at = now

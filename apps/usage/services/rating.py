@@ -12,8 +12,10 @@ from django.db.models import Q, QuerySet
 from apps.usage.models import UsageRecord
 from apps.usage.policies.pricing import Rating, Tariffs, pico_from_usd, rate
 from apps.usage.selectors.prices import load_book
+from apps.usage.services.outcomes import hold_outcomes
 from apps.usage.services.rollup_sql import OF_CHANGES, added_to_rollups
 from apps.usage.services.staging import Staging, csv_line
+from apps.usage.services.task_sql import added_to_tasks
 
 BATCH_RECORDS = 5000
 Place = tuple[datetime, UUID]
@@ -43,7 +45,7 @@ WITH changed AS (
     RETURNING old AS before, new AS after
 ), moved AS (
     SELECT -1 AS sign, (before).* FROM changed UNION ALL SELECT 1, (after).* FROM changed
-), {added_to_rollups("moved", OF_CHANGES)}
+), {added_to_rollups("moved", OF_CHANGES)}, {added_to_tasks("moved", "used.sign * used.cost_usd")}
 SELECT count(*) FROM changed
 """  # noqa: S608 - made of constants
 
@@ -115,6 +117,7 @@ def write_ratings(rated: Sequence[Rated], *, rerating: int) -> None:
     """Of records that this transaction has locked, in order of arrival."""
     changed = [each for each in rated if each.is_changed]
     if changed:
+        hold_outcomes()
         _rated.fill(map(_line_of, changed))
         with connection.cursor() as cursor:
             cursor.execute(_CHANGE, [rerating, changed[0].record.arrived_at, changed[-1].record.arrived_at])

@@ -8,7 +8,6 @@ from apps.usage.models import (
     UsageEndUserDay,
     UsageSlot,
     UsageTotal,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
@@ -18,7 +17,6 @@ ROLLUPS = (
     UsageByEndUser,
     UsageByWorkflow,
     UsageEndUserDay,
-    UsageWorkflowDay,
     UsageWorkflowTotal,
     UsageDay,
     UsageByModel,
@@ -40,6 +38,7 @@ SLOT_OF_ARRIVAL = "date_bin('{seconds} seconds', arrived_at, TIMESTAMPTZ '2000-0
 
 READ = (
     "arrived_at",
+    "request_id",
     "is_unpriced",
     *dict.fromkeys(name for rollup in ROLLUPS for name in rollup.dimensions if name != "slot"),
     *(name for name in SUMS if name not in {"request_count", "unpriced_count"}),

@@ -11,6 +11,7 @@ from apps.usage.policies.checking import normal_id, shared_id
 from apps.usage.policies.pricing import Rating, Tariffs, rate
 from apps.usage.services.rollup_sql import OF_RECORDS, READ, added_to_rollups
 from apps.usage.services.staging import Staging, clean, csv_line, quoted
+from apps.usage.services.task_sql import added_to_tasks
 from workers.contracts.usage import UsageRecord
 
 _AS_THEY_CAME = {
@@ -93,7 +94,7 @@ WITH stored AS (
     FROM usage_incoming ORDER BY record_id
     ON CONFLICT DO NOTHING
     RETURNING record_id, {", ".join(READ)}
-), {added_to_rollups("stored", OF_RECORDS)}
+), {added_to_rollups("stored", OF_RECORDS)}, {added_to_tasks("stored", "used.cost_usd")}
 SELECT record_id::text FROM usage_incoming WHERE record_id NOT IN (SELECT record_id FROM stored)
 """  # noqa: S608 - made of constants
 

@@ -25,7 +25,8 @@ from hypothesis.stateful import (
 
 from apps.common.actors import SYSTEM
 from apps.tenants.models import Tenant
-from apps.usage.models import Rerating, UsageRecord, UsageSource
+from apps.usage.models import Rerating, TaskUsage, UsageRecord, UsageSource
+from apps.usage.models import TaskOutcome as StoredOutcome
 from apps.usage.selectors.focus import focus_table
 from apps.usage.selectors.health import get_record_health
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
@@ -35,6 +36,7 @@ from apps.usage.services.prices import set_discount, set_price
 from apps.usage.services.rollup_sql import ROLLUPS, SUMS
 from tests.factories.domain import NOW, make_tenant, make_version
 from tests.factories.usage import ARRIVED_AT_S, make_record
+from workers.contracts.outcomes import TaskOutcome
 from workers.contracts.snapshot import Price
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -57,7 +59,7 @@ class _Money(RuleBasedStateMachine):
         self.tenants = [str(make_tenant(name).pk) for name in ("red", "blue")]
         self.versions = [make_version("one"), make_version("two")]
         self.node, self.boot, self.number = uuid4(), str(uuid4()), 0
-        self.sent, self.prices = [], 0
+        self.sent, self.prices, self.reports = [], 0, set()
 
     def teardown(self):
         if hasattr(self, "block"):
@@ -92,7 +94,8 @@ class _Money(RuleBasedStateMachine):
                     tenant_id=data.draw(st.sampled_from([*self.tenants, ""])),
                     version_id=data.draw(st.sampled_from([*(str(each.pk) for each in self.versions), ""])),
                     end_user=data.draw(st.sampled_from(["", "ann", 'q"u\\o,t\te'])),
-                    workflow_id=data.draw(st.sampled_from(["", "w"])),
+                    workflow_id=data.draw(st.sampled_from(["", "w", "v"])),
+                    request_id=data.draw(st.sampled_from(["r1", "r2", "r3"])),
                     service_class=data.draw(st.sampled_from(["gold", "batch"])),
                     usage_source=data.draw(st.sampled_from(["engine", "none"])),
                     outcome=data.draw(st.sampled_from(["completed", "failed", "client_left"])),
@@ -110,6 +113,24 @@ class _Money(RuleBasedStateMachine):
         half = [Incoming(node_id=self.node, records=part) for part in (records[::2], records[1::2]) if part]
         with self.dying(dies_after):
             ingest_batches(half, now=NOW)
+
+    @rule(
+        task=st.sampled_from([{"request_id": "r1"}, {"request_id": "r2"}, {"workflow_id": "w"}, {"workflow_id": "v"}]),
+        place=st.integers(0, 1), is_success=st.booleans(), dies_after=st.integers(0, 12),
+        data=st.data(),
+    )  # fmt: skip
+    def an_outcome_is_reported_before_after_or_with_records(self, task, place, is_success, dies_after, data):
+        records = self.some_records(data.draw(st.integers(0, 2)), data)
+        self.number += 1
+        told = make_record(
+            gateway_id="g", boot_id=self.boot, sequence=self.number,
+            arrived_at=ARRIVED_AT_S - data.draw(st.integers(0, DAY_S)),
+            tenant_id=self.tenants[place], task_outcome=TaskOutcome(is_success=is_success, **task),
+        )  # fmt: skip
+        self.sent.append([*records, told])
+        self.reports.add(self.number)
+        with self.dying(dies_after):
+            ingest_batches([Incoming(node_id=self.node, records=self.sent[-1])], now=NOW)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -181,12 +202,23 @@ class _Money(RuleBasedStateMachine):
             assert rollup.objects.aggregate(**{name: Sum(name, default=0) for name in SUMS}) == of_records
 
     @invariant()
+    def what_tasks_cost_is_what_the_records_of_their_requests_cost(self):
+        if not hasattr(self, "block"):
+            return
+        of_tasks = dict(TaskUsage.objects.values_list("task_id").annotate(Sum("cost_usd")))
+        for task in StoredOutcome.objects.all():
+            ids = {"request_id": task.request_id} if task.request_id else {"workflow_id": task.workflow_id}
+            records = UsageRecord.objects.filter(tenant_id=task.tenant_id, **ids)
+            assert of_tasks.pop(task.pk, 0) == records.aggregate(cost=Sum("cost_usd", default=0))["cost"]
+        assert of_tasks == {}
+
+    @invariant()
     def each_number_is_there_once_or_missing(self):
         for source in UsageSource.objects.all() if hasattr(self, "block") else ():
             numbers = list(UsageRecord.objects.values_list("sequence", flat=True))
             assert len(numbers) == len(set(numbers))
             held = {number for part in source.received for number in range(part.lower, part.upper)}
-            assert set(numbers) == held
+            assert set(numbers) == held - self.reports
             (health,) = get_record_health(since=NOW - timedelta(days=1)).sources
             assert health.missing_count == max(held, default=0) - len(held)
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from apps.usage.selectors.health import get_record_health
-from apps.usage.selectors.outcomes import sum_outcomes
+from apps.usage.selectors.outcomes import report_outcomes, sum_outcomes
 from apps.usage.selectors.records import page_of_records
 from apps.usage.selectors.reports import rank_usage, report_usage, sum_usage
 from apps.usage.selectors.sums import SUMS, UsageScope
@@ -62,7 +62,7 @@ def asked():
     plans = []
 
     def explain(execute, sql, params, many, context):
-        if sql.lstrip("( ").upper().startswith("SELECT"):
+        if sql.lstrip("( \n").upper().startswith(("SELECT", "WITH")):
             with context["connection"].connection.cursor() as cursor:
                 cursor.execute("SET LOCAL enable_seqscan = off")
                 cursor.execute(f"EXPLAIN {sql}", params)
@@ -98,12 +98,19 @@ def test_days_of_end_users_are_ranked_by_the_day(records):
     assert all("usage_end_user_day" in plan and "usage_by_end_user" not in plan for plan in plans)
 
 
-@pytest.mark.parametrize(("scope", "table"), [("all", "usage_workflow_total"), ("one", "usage_workflow_day")])
-def test_so_are_days_of_workflows(records, scope, table):
+def test_so_are_days_of_workflows_of_all_tenants(records):
     with asked() as plans:
-        rank_usage(scope=SCOPES[scope], group="workflow", by="cost_usd", size=10)
+        rank_usage(scope=SCOPES["all"], group="workflow", by="cost_usd", size=10)
     assert plans
-    assert all(table in plan and "usage_by_workflow" not in plan for plan in plans)
+    assert all("usage_workflow_total" in plan and "usage_by_workflow" not in plan for plan in plans)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_what_tasks_cost_is_read_from_their_sums(records, scope):
+    with asked() as plans:
+        report_outcomes(scope=SCOPES[scope], group_by="version")
+    assert any("task_usage" in plan for plan in plans)
+    assert [plan for plan in plans if "usage_record" in plan] == []
 
 
 @pytest.mark.parametrize("zone", ZONES)
