@@ -8,7 +8,7 @@ PRIOR_PAIRS = 20.0
 PRIOR_LOG_LENGTH = 5.0
 PRIOR_VARIANCE = 1.0
 UNSEEN_VARIANCE = 4.0
-"""How far from what is usual the answers of an unseen tenant may lie, in squared logs; half of that after one answer."""
+"""In squared logs: how far from what is usual an unseen tenant's answers may lie; half of that after one answer."""
 FORGETTING = 0.999
 MIN_LOG_VARIANCE = 1e-6
 MEAN_RATE = 0.05

@@ -40,6 +40,6 @@ class TicketHeap:
         heapq.heappop(self._entries)
 
     def _holds(self, entry: Entry) -> bool:
-        """A ticket may be in the same state again: in another pool, by another number, or after an attempt that failed."""
+        """A ticket may be in the same state again: in another pool, with another number, or after a failed attempt."""
         _, number, attempts, ticket = entry
         return ticket.state is self._state and ticket.number == number and ticket.attempts == attempts
