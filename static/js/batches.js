@@ -58,7 +58,7 @@
       link.href = URL.createObjectURL(await response.blob());
       link.download = `${id}.jsonl`;
       link.click();
-      URL.revokeObjectURL(link.href);
+      setTimeout(() => URL.revokeObjectURL(link.href), EVERY_MS);
     } catch (error) {
       window.consoleToast(gateway.words(error), "breach");
     }

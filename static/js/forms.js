@@ -30,7 +30,8 @@
   }
 
   function keep(form) {
-    const draft = { page: location.pathname, action: form.action, person: person(), fields: typed(form), at: Date.now() };
+    const once = form.elements._once.value;
+    const draft = { page: location.pathname, action: form.action, person: person(), once, fields: typed(form), at: Date.now() };
     if (draft.person && draft.fields.length) sessionStorage.setItem(KEY, JSON.stringify(draft));
   }
 
@@ -52,18 +53,23 @@
     if (dialog && !dialog.open) dialog.showModal();
   }
 
-  // Only after a page without the frame, where somebody signs in or is told that the form was too old.
+  // After a press on "back" what was sent well is not here any more: the page that answered took it away.
+  const cameBack = () => performance.getEntriesByType("navigation")[0]?.type === "back_forward";
+
+  // Only after a page without the frame, where somebody signs in or is told that the form was too old, or none at all.
   function restore() {
     if (!person()) {
       if (sessionStorage.getItem(KEY)) sessionStorage.setItem(DETOUR, "1");
       return;
     }
     const draft = JSON.parse(take(KEY));
-    if (!take(DETOUR) || !draft || Date.now() - draft.at > KEPT_MS) return;
+    const isUnsent = take(DETOUR) || cameBack();
+    if (!isUnsent || !draft || Date.now() - draft.at > KEPT_MS) return;
     const form = [...document.forms].find((each) => isPost(each) && each.action === draft.action);
     if (!form || draft.page !== location.pathname || draft.person !== person()) return;
     put(form, draft.fields);
-    window.consoleToast("Nothing was sent yet: what you had typed is back in its form", "warning");
+    form.elements._once.value = draft.once; // should it have been done without an answer, it is not done again
+    window.consoleToast("It was not answered: what you had typed is back in its form", "warning");
   }
 
   function setSending(form, isSending) {

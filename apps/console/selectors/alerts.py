@@ -120,15 +120,16 @@ def _of_raises(actor: Actor) -> Iterator[Alert]:
 
 def _of_records(now: datetime) -> Iterator[Alert]:
     health = get_record_health(since=health_since(now))
-    counts = {
-        "usage records have not come": health.missing_count,
-        "usage records are in quarantine": health.quarantined_count,
-        "usage records have no price yet": health.unpriced_count,
-    }
-    for words, count in counts.items():
+    counted = (
+        (health.missing_count, "usage record has not come", "usage records have not come"),
+        (health.quarantined_count, "usage record is in quarantine", "usage records are in quarantine"),
+        (health.unpriced_count, "usage record has no price yet", "usage records have no price yet"),
+    )
+    for count, of_one, of_many in counted:
         if count:
+            text = f"{count:,} {of_one if count == 1 else of_many}"
             url = reverse("console:record_health")
-            yield Alert(level="warning", text=f"{count:,} {words}", kind="records", url=url, whom="finance")
+            yield Alert(level="warning", text=text, kind="records", url=url, whom="finance")
 
 
 def _failures(since: datetime) -> Iterator[Alert]:

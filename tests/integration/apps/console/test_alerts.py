@@ -1,0 +1,53 @@
+"""What needs somebody stands on one page, once, with since when and for whom."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils.timezone import now
+
+from apps.deployments.models import Replica, ReplicaEvent
+from apps.usage.models import BudgetAlert
+
+pytestmark = pytest.mark.integration
+
+
+def alerts_of(client, when="now"):
+    return list(client.get("/alerts/").context[when])
+
+
+def test_a_raise_that_waits_and_a_damaged_record_are_there(yard, open_as):
+    found = alerts_of(open_as("operator"))
+    (asked,) = [alert for alert in found if alert.kind == "request"]
+    assert (asked.whom, asked.since) == (yard.people.tenant.name, yard.raise_request.asked_at)
+    assert "1 usage record is in quarantine" in {alert.text for alert in found}
+
+
+def test_a_replica_that_was_given_up_is_said_once_of_its_deployment(yard, open_as):
+    Replica.objects.update(state="failed", detail="no such option", alarm="it crashed too often", has_given_up=True)
+    about = [alert for alert in alerts_of(open_as("operator")) if yard.deployment.name in alert.text]
+    assert [(alert.level, alert.url) for alert in about] == [("breach", f"/deployments/{yard.deployment.pk}/")]
+    assert "no such option" in about[0].text
+
+
+def test_what_failed_within_a_day_stands_below_and_what_is_older_does_not(yard, open_as):
+    for at, detail in ((now(), "just now"), (now() - timedelta(days=2), "long ago")):
+        ReplicaEvent.objects.create(replica=yard.replica, at=at, state="failed", detail=detail)
+    lately = " ".join(alert.text for alert in alerts_of(open_as("operator"), "lately"))
+    assert "just now" in lately
+    assert "long ago" not in lately
+
+
+def test_a_budget_that_is_passed_is_said_with_its_highest_share(yard, open_as):
+    for percent in (50, 100):
+        BudgetAlert.objects.create(
+            budget=yard.budget,
+            month=now().date().replace(day=1),
+            threshold_percent=percent,
+            is_forecast=False,
+            channel="mail",
+            spent_usd=100,
+            raised_at=now(),
+        )
+    (alert,) = [alert for alert in alerts_of(open_as("operator")) if alert.kind == "budget"]
+    assert (alert.level, alert.whom) == ("breach", yard.people.tenant.name)
+    assert "100 %" in alert.text
