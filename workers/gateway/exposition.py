@@ -134,10 +134,10 @@ def _vllm_lines(models: dict[str, list[Series]], in_flight: dict[str, tuple[int,
         for model in models:
             yield _sample(name, {"model_name": model}, in_flight.get(model, (0, 0))[position])
     known = {model: series for model, series in models.items() if series}
-    for name, (about, pick) in _VLLM_TOTALS.items():
+    for name, (about, count) in _VLLM_TOTALS.items():
         yield _head(name, "counter", about)
         for model, series in known.items():
-            yield _sample(name, {"model_name": model}, sum(map(pick, series)))
+            yield _sample(name, {"model_name": model}, sum(map(count, series)))
     yield from _vllm_ends(known)
     for name, (about, pick) in _VLLM.items():
         yield _head(name, "histogram", about)
