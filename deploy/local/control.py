@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 from deploy.local import credentials, logs, pidfiles, postgres, programme, state
 from deploy.local.configuration import Configuration
@@ -53,7 +55,8 @@ def manage(configuration: Configuration, arguments: Sequence[str], show: Show) -
     if state.read_running(layout.state) is None:
         show(_without_supervisor(layout))
         return 3
-    step = programme.locate(configuration, layout, credentials.load_or_make(layout.secrets)).manage_step(arguments)
+    running = as_it_runs(configuration, layout)
+    step = programme.locate(running, layout, credentials.load_or_make(layout.secrets)).manage_step(arguments)
     return subprocess.run(step.command, env=step.environment, cwd=step.directory, check=False).returncode
 
 
@@ -161,9 +164,19 @@ def _ends(supervisor: ProcessIdentity) -> bool:
 
 
 def _urls(configuration: Configuration, layout: Layout) -> list[str]:
-    """As they were when the stack became ready, which may have been with other variables than ours."""
+    running = as_it_runs(configuration, layout)
+    return [f"console: {running.web_url}", f"gateway: {running.gateway_url}"]
+
+
+def as_it_runs(configuration: Configuration, layout: Layout) -> Configuration:
+    """With the ports that the stack had when it became ready, which may have been with other variables than ours."""
     try:
         demo = json.loads(layout.demo.read_text())
     except FileNotFoundError:
-        return [f"console: {configuration.web_url}", f"gateway: {configuration.gateway_url}"]
-    return [f"console: {demo['console_url']}", f"gateway: {demo['gateway_url']}"]
+        return configuration
+    return replace(
+        configuration,
+        web_port=urlsplit(demo["console_url"]).port or configuration.web_port,
+        gateway_port=urlsplit(demo["gateway_url"]).port or configuration.gateway_port,
+        gateway_admin_port=urlsplit(demo["gateway_admin_url"]).port or configuration.gateway_admin_port,
+    )

@@ -32,8 +32,8 @@ def matches(header: str, current: str) -> bool:
 
 
 def is_unchanged(header: str, current: str) -> bool:
-    """Whether an If-None-Match is answered by 304."""
-    return header.strip() == ANY or current.strip('"') in _TAG.findall(header)
+    """Whether an If-None-Match is answered by 304. What is sent without a tag (a file, say) never is."""
+    return bool(current) and (header.strip() == ANY or current.strip('"') in _TAG.findall(header))
 
 
 def _first_half(tag: str) -> str:

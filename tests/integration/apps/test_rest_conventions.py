@@ -46,6 +46,11 @@ def test_a_thing_has_an_etag_and_is_not_sent_again_to_who_knows_it(operator):
     assert operator.get(path, headers={"If-None-Match": first["ETag"]}).status_code == 200
 
 
+def test_a_file_that_has_no_tag_is_sent_whatever_one_claims_to_have(operator):
+    for claimed in ("*", 'W/""'):
+        assert operator.get("/api/v1/usage/records.csv", headers={"If-None-Match": claimed}).status_code == 200
+
+
 def test_a_change_is_refused_when_somebody_else_has_changed_the_thing_since(operator):
     path = f"/api/v1/nodes/{make_node().pk}/"
     seen = operator.get(path)["ETag"]

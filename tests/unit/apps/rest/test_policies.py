@@ -16,6 +16,11 @@ def test_if_match_looks_only_at_what_people_set():
     assert (is_unchanged(seen, seen), is_unchanged(seen, now)) == (True, False)
 
 
+@pytest.mark.parametrize("header", ["*", 'W/""', '"", "abc"'])
+def test_what_is_sent_without_a_tag_is_never_taken_for_unchanged(header):
+    assert not is_unchanged(header, "")
+
+
 def test_the_order_of_names_makes_no_other_tag():
     assert tag_of({"a": 1, "b": 2}) == tag_of({"b": 2, "a": 1})
 
