@@ -194,7 +194,7 @@ def test_another_engine_keeps_what_the_version_was_made_of_and_another_source_do
 
 
 def test_a_node_is_told_where_the_bucket_is_and_nobody_is_told_a_secret(operator, store):
-    make_node(gateway_url="http://n1:8080")
+    make_node(gateway_url="http://n1:8080", inventory={"disk_free_bytes": 10**12})
     new_version(operator, engine="fake")
     make_deployment(ModelVersion.objects.get(), replica_count=1)
     reconcile(holder="test", now=NOW)
