@@ -44,7 +44,7 @@ _OF_SUMS = """
     FROM task_usage AS record WHERE {condition}
 """
 _OF_RECORDS = """
-    SELECT task.id, record.tenant_id, record.workflow_id, {column}, record.cost_usd
+    SELECT task.id AS task_id, record.tenant_id, record.workflow_id, {column} AS subject, record.cost_usd
     FROM usage_record AS record JOIN task_outcome AS task ON task.tenant_id = record.tenant_id
         AND task.request_id = record.request_id AND task.workflow_id = '' WHERE {condition}
     UNION ALL

@@ -267,6 +267,17 @@ def test_a_request_of_a_workflow_that_was_reported_about_is_no_task_beside_it(pe
     assert row.failed_task_cost_usd == 150 * Decimal("0.0000006")
 
 
+@pytest.mark.parametrize("narrower", ["end_user=ann", "end_user=%14", "end=2026-11-01T00:05:00Z"])
+def test_what_tasks_cost_may_be_asked_of_what_only_records_know(people, as_user, version, narrower):
+    """An end user's, or a span within a quarter of an hour: nothing of it is in the sums of tasks."""
+    ingest(
+        asked(people, version, 100, request_id="good", end_user="ann"),
+        told(people, is_success=True, request_id="good"),
+    )
+    report = rest(as_user(people.owner), f"usage/outcomes/?{QUERY}&{narrower}")
+    assert [row["task_count"] for row in report["rows"]] == ([1] if narrower == "end_user=ann" else [])
+
+
 def test_without_a_success_the_cost_of_one_is_not_known(people, version):
     ingest(asked(people, version, 100, request_id="bad"), told(people, is_success=False, request_id="bad"))
     (row,) = report_outcomes(scope=scope_for(actor=SYSTEM, **ALL_TIME), group_by="version")
