@@ -17,18 +17,18 @@ import uvloop
 from benchmarks.gateway import wire
 from workers.contracts.example import build_snapshot
 from workers.contracts.settlement import Origin
-from workers.gateway.connections import Connections
-from workers.gateway.directory import Directory
-from workers.gateway.driver import Driver
-from workers.gateway.journal import Journal
+from workers.gateway.driving.driver import Driver
+from workers.gateway.front.surface import Surface
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.turns import Turn
+from workers.gateway.http.upstream import EnginePool, UpstreamConnection
 from workers.gateway.limits.admission import Limits
-from workers.gateway.metering import Meter
-from workers.gateway.metrics import RequestMetrics
-from workers.gateway.server import ClientConnection
-from workers.gateway.spool import Spool
-from workers.gateway.surface import Surface
-from workers.gateway.turns import Turn
-from workers.gateway.upstream import EnginePool, UpstreamConnection
+from workers.gateway.observing.metrics import RequestMetrics
+from workers.gateway.records.journal import Journal
+from workers.gateway.records.metering import Meter
+from workers.gateway.records.spool import Spool
+from workers.gateway.snapshots.directory import Directory
 from workers.scheduling.interface import SchedulerConfig
 from workers.scheduling.scheduler import Scheduler
 

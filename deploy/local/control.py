@@ -20,7 +20,7 @@ from deploy.local.layout import Layout
 from deploy.local.leftovers import end_leftovers
 from deploy.local.report import status_table, summary
 from deploy.local.stack import AlreadyRunningError, sole_use
-from workers.agent.identity import ProcessIdentity, is_running, send_signal
+from workers.agent.engines.identity import ProcessIdentity, is_running, send_signal
 
 _STOP_LIMIT_S = 15.0
 _POLL_S = 0.1

@@ -8,7 +8,7 @@ from pathlib import Path
 from deploy.local import pidfiles
 from deploy.local.layout import Layout
 from deploy.local.leftovers import end
-from workers.agent.identity import ProcessIdentity, identify, is_running
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running
 
 # An engine may hang at SIGTERM with streams open (seen with vLLM); a stop of the stack may take ten seconds in all.
 _GRACE_S = 3.0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from deploy.local import pidfiles
 from deploy.local.layout import Layout
-from workers.agent.identity import ProcessIdentity, is_running, kill_group, send_signal
+from workers.agent.engines.identity import ProcessIdentity, is_running, kill_group, send_signal
 
 _GRACE_S = 5.0
 _KILLED_WITHIN_S = 2.0

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from deploy.local.layout import write_private
-from workers.agent.identity import ProcessIdentity, identify
+from workers.agent.engines.identity import ProcessIdentity, identify
 
 _SUFFIX = ".pid"
 

@@ -7,7 +7,7 @@ import msgspec
 
 from deploy.local.layout import write_private
 from deploy.local.supervised import Status
-from workers.agent.identity import ProcessIdentity, identify, is_running
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running
 
 
 class ProcessState(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from deploy.local.logs import log_file, tail
 from deploy.local.policies import ExitHistory, GiveUp, after_exit
 from deploy.local.processes import ProcessSpec
 from deploy.local.readiness import until
-from workers.agent.identity import ProcessIdentity, identify
+from workers.agent.engines.identity import ProcessIdentity, identify
 
 _PROBE_EVERY_S = 0.2
 _KILLED_WITHIN_S = 2.0

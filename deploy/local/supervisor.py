@@ -14,7 +14,7 @@ from deploy.local.layout import Layout
 from deploy.local.policies import kill_at_s
 from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.supervised import StartError, Supervised
-from workers.agent.identity import identify
+from workers.agent.engines.identity import identify
 
 _SHOWN_LINES = 15
 _ROTATE_EVERY_S = 5.0

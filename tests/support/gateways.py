@@ -18,8 +18,8 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
 from workers.gateway.configuration import GatewayConfig
-from workers.gateway.files import SnapshotFile
 from workers.gateway.service import GatewayService
+from workers.gateway.snapshots.files import SnapshotFile
 
 KEYS = {"gold": "ty-test-gold", "standard": "ty-test-standard", "batch": "ty-test-batch"}
 

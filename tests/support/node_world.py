@@ -2,9 +2,17 @@
 
 from dataclasses import dataclass, field
 
-from workers.agent import liveness, reconcile
-from workers.agent.memory import Action, ActionKind, ProbeResult, ProcessView, ReplicaMemory, Timers, WeightsView
-from workers.agent.pauses import pause_between, without_pause
+from workers.agent.engines import liveness, reconcile
+from workers.agent.engines.memory import (
+    Action,
+    ActionKind,
+    ProbeResult,
+    ProcessView,
+    ReplicaMemory,
+    Timers,
+    WeightsView,
+)
+from workers.agent.engines.pauses import pause_between, without_pause
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, ReplicaReport
 from workers.engines.interface import EngineReading

@@ -10,7 +10,7 @@ from random import SystemRandom
 from msgspec import structs
 
 from workers.agent.core import Agent
-from workers.agent.nudges import Nudges
+from workers.agent.reporting.nudges import Nudges
 from workers.agent.settings import AgentSettings, SettingsError, read_settings
 from workers.contracts import layout
 from workers.engines.registry import build_adapters

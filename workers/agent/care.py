@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec import structs
 
-from workers.agent import liveness, reconcile
-from workers.agent.accelerators import Accelerators
-from workers.agent.fetches import Fetches
-from workers.agent.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.engines import liveness, reconcile
+from workers.agent.engines.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.engines.offers import LoadTimes, coming_endpoints, offered_endpoints
+from workers.agent.engines.pauses import pause_between, without_pause
+from workers.agent.engines.probes import probe, put_to_sleep, try_out, wake_up
+from workers.agent.engines.processes import EngineProcesses, boot_clock
+from workers.agent.hardware.accelerators import Accelerators
 from workers.agent.node_files import NodeFiles
-from workers.agent.offers import LoadTimes, coming_endpoints, offered_endpoints
-from workers.agent.pauses import pause_between, without_pause
-from workers.agent.probes import probe, put_to_sleep, try_out, wake_up
-from workers.agent.processes import EngineProcesses, boot_clock
-from workers.agent.sources import source_of
+from workers.agent.storage.fetches import Fetches
+from workers.agent.storage.sources import source_of
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, GatewayReport, ReplicaReport
 from workers.engines.interface import EngineAdapter, SpecRefusedError

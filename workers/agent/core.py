@@ -11,24 +11,24 @@ from typing import Any
 from msgspec import structs
 
 from workers.agent import lease
-from workers.agent.accelerators import Accelerators
 from workers.agent.care import EngineCare
-from workers.agent.disk import WeightsDisk
-from workers.agent.fetches import Fetches
+from workers.agent.engines.memory import Timers
+from workers.agent.engines.processes import EngineProcesses, boot_clock
 from workers.agent.gateway_keeper import REMOVED_GRACE_S, GatewayKeeper
+from workers.agent.hardware.accelerators import Accelerators
+from workers.agent.hardware.machine import open_gpus
 from workers.agent.lease import Sightings
-from workers.agent.link import Link
-from workers.agent.machine import open_gpus
-from workers.agent.memory import Timers
 from workers.agent.node_files import NodeFiles, RefusedError
 from workers.agent.peers import any_answers
-from workers.agent.processes import EngineProcesses, boot_clock
-from workers.agent.prompt_shipper import PromptShipper
 from workers.agent.release import release_of
+from workers.agent.reporting.link import Link
+from workers.agent.reporting.prompt_shipper import PromptShipper
+from workers.agent.reporting.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
+from workers.agent.reporting.usage_shipper import UsageShipper, UsageSpool
 from workers.agent.settings import AgentSettings
-from workers.agent.telemetry import AGENT_VERSION, TelemetrySource, take_inventory
-from workers.agent.usage_shipper import UsageShipper, UsageSpool
-from workers.agent.weights import hub_directory
+from workers.agent.storage.disk import WeightsDisk
+from workers.agent.storage.fetches import Fetches
+from workers.agent.storage.weights import hub_directory
 from workers.contracts import layout
 from workers.contracts.ids import uuid7
 from workers.contracts.link import DesiredPush, Hello, PromptAck, SnapshotPush, Telemetry, UsageAck, Welcome

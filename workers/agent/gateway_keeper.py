@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from workers.agent.identity import ProcessIdentity, identify, is_running, kill_group, send_signal
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running, kill_group, send_signal
 from workers.contracts.layout import write_whole
 
 log = logging.getLogger(__name__)

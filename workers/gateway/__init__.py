@@ -1,14 +1,17 @@
 """The data plane of a node: an OpenAI-compatible server with the scheduler in it.
 
-server.py      HTTP/1.1 towards clients           upstream.py   HTTP/1.1 towards engines
-surface.py     who asks for what                  exchange.py   one request, from arrival to its usage record
-paths.py       which path does what               apis/         whose shapes a path speaks
-labels.py      what headers say of a request      forms.py      what is read from and changed in a form
-directory.py   the snapshot, indexed for look-up  driver.py     carries out the scheduler's commands
-bodies.py      what is read and changed in a body streams.py    the same for event streams
-metering.py    usage → record and cost            spool.py      records → disk, before the last byte leaves
-errors.py      our own errors, in OpenAI's shape  files.py      snapshot and endpoints, as they change on disk
-report.py      what telemetry reads               admin.py      health, readiness and metrics on a port of its own
-metrics.py     counts of settled requests         exposition.py the same as Prometheus text
-access_log.py  a line per request, if wanted
+On the way of a request, from the outside in; none knows of those above it (pyproject.toml):
+
+front/      who asks for what, and who answers       exchanges/  one request, until the last byte of its answer
+driving/    the scheduler's driver                   records/    what was used: journal, record, spool
+attempts/   what is asked of an engine               apis/       whose shapes a path speaks
+events/     event streams                            payload/    bodies and labels
+http/       HTTP/1.1 towards clients and engines
+
+Beside it:
+
+limits/     reserve, settle, release                 snapshots/  the snapshot, indexed for look-up
+kv_events/  what engines say of their caches         tracing/    spans
+batches/    Files and Batch                          sisters/    several processes as one gateway
+observing/  health, metrics, logs                    service.py  all of it, put together and run
 """

@@ -16,10 +16,10 @@ from pathlib import Path
 import uvloop
 
 from workers.contracts.ids import uuid7
-from workers.gateway.access_log import AccessLog
-from workers.gateway.admin import Pages
-from workers.gateway.admin_port import AdminPort, start_admin
-from workers.gateway.handover import Listening, bind, offer, take_over
+from workers.gateway.http.handover import Listening, bind, offer, take_over
+from workers.gateway.observing.access_log import AccessLog
+from workers.gateway.observing.admin import Pages
+from workers.gateway.observing.admin_port import AdminPort, start_admin
 from workers.gateway.options import config_of, endpoints_file_of, handover_path_of, parse, snapshot_file_of
 from workers.gateway.service import GatewayService
 from workers.gateway.sisters.company import Company

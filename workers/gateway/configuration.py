@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from workers.contracts import layout
 from workers.gateway.batches.api import Limits as BatchLimits
-from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
+from workers.gateway.http.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
 from workers.gateway.tracing.assembly import TracingConfig
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from workers.contracts import layout
 from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.configuration import GatewayConfig
-from workers.gateway.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
-from workers.gateway.files import EndpointsFile, SnapshotFile
+from workers.gateway.http.connections import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_KEY
+from workers.gateway.snapshots.files import EndpointsFile, SnapshotFile
 from workers.gateway.tracing.assembly import config_from_environment
 
 _MIB = 1024 * 1024

@@ -21,20 +21,20 @@ from workers.gateway.assembly import Serving
 from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.configuration import GatewayConfig
-from workers.gateway.directory import Directory
-from workers.gateway.explaining import DecisionNews, Explainer
-from workers.gateway.files import EndpointsFile, SnapshotFile
-from workers.gateway.fullness import kv_used_by_model
-from workers.gateway.handover import LISTEN_BACKLOG, listen
-from workers.gateway.heads import RequestHead
-from workers.gateway.leaving import drain, serve_out
+from workers.gateway.driving.explaining import DecisionNews, Explainer
+from workers.gateway.driving.recurring import first_of, repeat
+from workers.gateway.driving.watching import EngineWatcher
+from workers.gateway.front.leaving import drain, serve_out
+from workers.gateway.http.handover import LISTEN_BACKLOG, listen
+from workers.gateway.http.heads import RequestHead
+from workers.gateway.http.requests import BodySink
+from workers.gateway.http.server import ClientConnection
 from workers.gateway.limits.link import AuthorityLink
-from workers.gateway.recurring import first_of, repeat
-from workers.gateway.report import build_report
-from workers.gateway.requests import BodySink
-from workers.gateway.server import ClientConnection
+from workers.gateway.observing.fullness import kv_used_by_model
+from workers.gateway.observing.report import build_report
 from workers.gateway.sisters.company import Alone, Company, Parts
-from workers.gateway.watching import EngineWatcher
+from workers.gateway.snapshots.directory import Directory
+from workers.gateway.snapshots.files import EndpointsFile, SnapshotFile
 
 logger = logging.getLogger(__name__)
 

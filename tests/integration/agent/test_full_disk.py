@@ -9,8 +9,8 @@ from msgspec import structs
 from tests.integration.agent.test_agent import agent, desired, node, offered, spec, state_of
 from tests.support.control_plane import control_plane, eventually
 from workers.agent import join as join_module
-from workers.agent import processes
-from workers.agent.identity import find_marked
+from workers.agent.engines import processes
+from workers.agent.engines.identity import find_marked
 from workers.contracts import layout
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,8 @@ from tests.support.control_plane import control_plane, eventually
 from tests.support.fake_engines import free_port
 from tests.support.raw_http import call
 from tests.support.specs import replica_spec
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running, kill_group
 from workers.agent.gateway_keeper import PID_FILE, GatewayKeeper, GatewayPlace
-from workers.agent.identity import ProcessIdentity, identify, is_running, kill_group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 __all__ = ["node"]

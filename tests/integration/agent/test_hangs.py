@@ -13,7 +13,7 @@ from tests.support.control_plane import control_plane, eventually
 from tests.support.fake_engines import free_port
 from tests.support.raw_http import call
 from tests.support.specs import replica_spec
-from workers.agent.memory import Timers
+from workers.agent.engines.memory import Timers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

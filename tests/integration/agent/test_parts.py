@@ -10,7 +10,7 @@ from msgspec import structs
 from tests.integration.agent.test_agent import QUICK, agent, desired, offered, spec
 from tests.support.control_plane import control_plane, eventually
 from tests.support.fake_engines import free_port
-from workers.agent.processes import EngineProcesses
+from workers.agent.engines.processes import EngineProcesses
 from workers.contracts.desired import ReplicaPart
 
 pytestmark = pytest.mark.integration

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from tests.support.specs import replica_spec
-from workers.agent.identity import ProcessIdentity, identify, is_running, kill_group, send_signal
-from workers.agent.processes import EngineProcesses
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running, kill_group, send_signal
+from workers.agent.engines.processes import EngineProcesses
 from workers.engines.interface import LaunchPlan
 
 pytestmark = pytest.mark.integration

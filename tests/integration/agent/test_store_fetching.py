@@ -13,10 +13,10 @@ from msgspec import structs
 from tests.integration.agent.test_agent import agent, desired, node, spec, state_of
 from tests.support.control_plane import control_plane, eventually
 from tests.support.object_store import BUCKET, running_store
-from workers.agent.downloads import FetchError
-from workers.agent.store_fetching import Bucket, fetch_stored_weights
-from workers.agent.stored_weights import StoredWeights, part_directory, stored_keys, whole_directory
-from workers.agent.weights import cached_weights
+from workers.agent.storage.downloads import FetchError
+from workers.agent.storage.store_fetching import Bucket, fetch_stored_weights
+from workers.agent.storage.stored_weights import StoredWeights, part_directory, stored_keys, whole_directory
+from workers.agent.storage.weights import cached_weights
 from workers.contracts.store_client import NotInStoreError, ObjectStore, StoreRefusedError
 from workers.contracts.stores import digest_of, parse_source
 
@@ -151,7 +151,7 @@ def test_a_change_while_it_is_fetched_is_noticed(store, tmp_path):
 def test_what_the_disk_does_not_hold_is_not_begun(store, tmp_path, monkeypatch):
     what = wanted(store)
     full = shutil.disk_usage(tmp_path)._replace(free=2**20)
-    monkeypatch.setattr("workers.agent.downloads.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("workers.agent.storage.downloads.shutil.disk_usage", lambda _: full)
     with pytest.raises(FetchError, match="of the disk are free"):
         fetch(store, tmp_path, what)
     assert store.asked == []
@@ -223,7 +223,8 @@ def _spec_for(store, monkeypatch, tmp_path):
 
 
 def test_who_may_read_gets_the_digest_by_the_command_line_too(store):
-    command = [sys.executable, "-m", "workers.agent.store_fetching", "--source", f"s3://{BUCKET}/llama", "--list"]
+    module = "workers.agent.storage.store_fetching"
+    command = [sys.executable, "-m", module, "--source", f"s3://{BUCKET}/llama", "--list"]
     told = msgspec.json.encode(store.address)
     environ = os.environ | store.environ
     done = subprocess.run(command, input=told, env=environ, capture_output=True, check=True, timeout=60)

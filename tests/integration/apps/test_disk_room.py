@@ -8,8 +8,8 @@ from apps.fleet.models import Node
 from apps.fleet.services.nodes import record_accelerators, record_disk
 from apps.placement.services.loop import reconcile
 from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
-from workers.agent.accelerators import Accelerators
-from workers.agent.described_gpus import DescribedGPUs, read_machine
+from workers.agent.hardware.accelerators import Accelerators
+from workers.agent.hardware.described_gpus import DescribedGPUs, read_machine
 from workers.contracts.telemetry import DiskReport
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -20,7 +20,7 @@ from apps.placement.services.loop import reconcile
 from apps.placement.services.views import list_node_views
 from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
 from tests.support.node_world import World
-from workers.agent.memory import WeightsView
+from workers.agent.engines.memory import WeightsView
 from workers.contracts.desired import DesiredState
 from workers.contracts.telemetry import AcceleratorReport
 

@@ -12,8 +12,8 @@ from apps.registry.policies.needs import need_of
 from apps.registry.selectors import registered
 from tests.factories.domain import NOW, make_deployment, make_node, make_version
 from tests.support import model_configs as configs
-from workers.agent.accelerators import Accelerators
-from workers.agent.described_gpus import DescribedGPUs, read_machine
+from workers.agent.hardware.accelerators import Accelerators
+from workers.agent.hardware.described_gpus import DescribedGPUs, read_machine
 from workers.contracts.telemetry import ReplicaReport
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

@@ -14,8 +14,8 @@ from apps.fleet.services.nodes import mark_lost_nodes, mark_silent_nodes, record
 from apps.placement.services.loop import reconcile
 from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
 from tests.support import model_configs as configs
-from workers.agent.accelerators import Accelerators
-from workers.agent.described_gpus import DescribedGPUs, read_machine
+from workers.agent.hardware.accelerators import Accelerators
+from workers.agent.hardware.described_gpus import DescribedGPUs, read_machine
 from workers.agent.join import join
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]

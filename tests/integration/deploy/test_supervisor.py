@@ -17,7 +17,7 @@ from deploy.local.processes import ProcessSpec, StepSpec
 from deploy.local.stack import AlreadyRunningError, sole_use
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
-from workers.agent.identity import identify, is_running
+from workers.agent.engines.identity import identify, is_running
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,8 @@ from threading import Event, Thread
 
 import pytest
 
-from workers.gateway.admin_port import start_admin
-from workers.gateway.handover import listen
+from workers.gateway.http.handover import listen
+from workers.gateway.observing.admin_port import start_admin
 
 pytestmark = pytest.mark.integration
 

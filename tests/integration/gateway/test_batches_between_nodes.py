@@ -127,8 +127,8 @@ async def test_while_the_other_node_is_away_the_batch_waits(tmp_path):
 
 
 async def test_a_node_that_is_cut_off_is_passed_over(tmp_path, monkeypatch):
-    monkeypatch.setattr("workers.gateway.neighbour_watch.LOOK_AFTER_S", 0.1)
-    monkeypatch.setattr("workers.gateway.neighbour_watch._ANSWER_WITHIN_S", 0.3)
+    monkeypatch.setattr("workers.gateway.front.neighbour_watch.LOOK_AFTER_S", 0.1)
+    monkeypatch.setattr("workers.gateway.front.neighbour_watch._ANSWER_WITHIN_S", 0.3)
     async with two_nodes(tmp_path) as (here, there, _), sdk(here.port) as client:
         with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections and says nothing
             snapshot = msgspec.json.decode((here.directory / "snapshot.json").read_bytes(), type=type(snapshot_for()))

@@ -11,7 +11,7 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import chat_body, running_gateway, snapshot_for
 from workers.contracts.endpoints import EngineShape
 from workers.contracts.snapshot import Price
-from workers.gateway.explaining import Explainer
+from workers.gateway.driving.explaining import Explainer
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from tests.support.gateways import authorised, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
 from workers.contracts.snapshot import GatewayAddress
 from workers.gateway.batches.lists import MISSING_NODES
-from workers.gateway.labels import FORWARDED
+from workers.gateway.payload.labels import FORWARDED
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from tests.support.fake_engines import fake_engine, free_port
 from tests.support.gateway_processes import gateway_process, spooled
 from tests.support.gateways import authorised, chat_body, snapshot_for
 from tests.support.raw_http import call, parse_response, request_bytes
-from workers.gateway import handover
+from workers.gateway.http import handover
 
 pytestmark = pytest.mark.integration
 

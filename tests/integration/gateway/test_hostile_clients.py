@@ -10,7 +10,7 @@ import pytest
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call, parse_response, request_bytes
-from tests.unit.workers.gateway.test_requests import SMUGGLED
+from tests.unit.workers.gateway.http.test_requests import SMUGGLED
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from tests.support.gateways import authorised, chat_body, running_gateway, snaps
 from tests.support.raw_http import call
 from workers.contracts.journal import read_journal
 from workers.contracts.salvage import salvage_all
-from workers.gateway.upstream import UpstreamConnection
+from workers.gateway.http.upstream import UpstreamConnection
 
 pytestmark = pytest.mark.integration
 

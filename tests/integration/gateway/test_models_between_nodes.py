@@ -12,7 +12,7 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
 from workers.contracts.snapshot import GatewayAddress, Snapshot
-from workers.gateway.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED
 
 pytestmark = pytest.mark.integration
 

@@ -138,7 +138,7 @@ async def test_text_that_is_no_unicode_is_served_and_recorded(gateway):
 
 
 async def test_a_fault_of_the_gateway_is_answered_500_and_recorded(gateway, monkeypatch):
-    monkeypatch.setattr("workers.gateway.intake.peek", lambda _: 1 / 0)
+    monkeypatch.setattr("workers.gateway.front.intake.peek", lambda _: 1 / 0)
     assert (await gateway.chat()).status == 500
     [record] = await gateway.wait_for_records(1)
     assert (record.outcome, record.error_code) == ("failed", "internal_error")

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.local import pidfiles
 from tests.support.counting_client import CountingClient
-from workers.agent.identity import is_running
+from workers.agent.engines.identity import is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(560)]
 

@@ -16,7 +16,7 @@ import pytest
 
 from deploy.local import pidfiles
 from tests.integration.stack.test_local_stack import pids, until
-from workers.agent.identity import is_running
+from workers.agent.engines.identity import is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 

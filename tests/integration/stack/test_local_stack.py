@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.local import pidfiles
-from workers.agent.identity import ProcessIdentity, identify, is_running
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 from workers.gateway.apis.events import NamedEvents
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.apis.spoken import SpokenMessage
-from workers.gateway.bodies import Answer, Usage
 from workers.gateway.errors import GatewayError
+from workers.gateway.payload.bodies import Answer, Usage
 
 # https://docs.anthropic.com/en/api/errors; what is missing here is an api_error.
 _ERROR_TYPES = {

@@ -4,9 +4,9 @@ import re
 from typing import Protocol
 
 from workers.gateway.apis.spoken import Spoken
-from workers.gateway.bodies import Usage
-from workers.gateway.event_stream import EVENT_END, EventStream
-from workers.gateway.loose_events import read_loose
+from workers.gateway.events.event_stream import EVENT_END, EventStream
+from workers.gateway.events.loose_events import read_loose
+from workers.gateway.payload.bodies import Usage
 
 _NAME = b"event: "
 _DATA = b"\ndata: "

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from workers.gateway.bodies import Answer, Usage
 from workers.gateway.errors import GatewayError
+from workers.gateway.payload.bodies import Answer, Usage
 
 
 class AnswerStream(Protocol):

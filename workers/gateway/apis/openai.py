@@ -4,8 +4,8 @@ import msgspec
 from msgspec import Struct
 
 from workers.gateway.apis.interface import AnswerStream
-from workers.gateway.bodies import Answer, Metrics, Usage, read_answer
 from workers.gateway.errors import GatewayError
+from workers.gateway.payload.bodies import Answer, Metrics, Usage, read_answer
 
 
 class OpenAI:

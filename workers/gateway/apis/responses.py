@@ -10,8 +10,8 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.apis.openai import InOutUsage, OpenAI, read_in_out_answer
 from workers.gateway.apis.spoken import SpokenResponse
 from workers.gateway.apis.voices import next_number
-from workers.gateway.bodies import Answer, Usage
 from workers.gateway.errors import GatewayError
+from workers.gateway.payload.bodies import Answer, Usage
 
 _ENDS = frozenset((b"response.completed", b"response.incomplete", b"response.failed"))
 _WITH_RESPONSE = _ENDS | {b"response.created", b"response.in_progress", b"response.queued"}

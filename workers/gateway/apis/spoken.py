@@ -4,7 +4,7 @@ Only an answer that is one text can be gone on with. `text` is that text as it s
 string; it is None from the moment that the stream holds anything else.
 """
 
-from workers.gateway.event_shape import end_of_string
+from workers.gateway.events.event_shape import end_of_string
 
 _MESSAGE_TEXT = b'"delta":{"type":"text_delta","text":"'
 _RESPONSE_TEXT = b'"delta":"'

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from workers.gateway.apis.spoken import Spoken, SpokenResponse
-from workers.gateway.bodies import Usage
+from workers.gateway.payload.bodies import Usage
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from workers.gateway import errors, forwarding
+from workers.gateway import errors
 from workers.gateway.batches.arriving import Arrival, Room
 from workers.gateway.batches.forms import PURPOSE, input_file_of, read_new_batch, read_upload
 from workers.gateway.batches.lists import Lists, not_found
@@ -21,12 +21,13 @@ from workers.gateway.batches.shapes import COMPLETION_WINDOW_S, Batch, StoredFil
 from workers.gateway.batches.stages import FILE_LIFETIME_S
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
-from workers.gateway.directory import Grant
 from workers.gateway.errors import GatewayError
-from workers.gateway.forwarding import Neighbours
-from workers.gateway.heads import Headers
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
+from workers.gateway.front import forwarding
+from workers.gateway.front.forwarding import Neighbours
+from workers.gateway.http.heads import Headers
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.snapshots.directory import Grant
 
 logger = logging.getLogger(__name__)
 

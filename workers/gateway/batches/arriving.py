@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from workers.gateway.batches.multipart import FormReader, cut_short
 from workers.gateway.errors import GatewayError, bad_request
-from workers.gateway.request_heads import RefusedRequestError
+from workers.gateway.http.request_heads import RefusedRequestError
 
 FILE_FIELD = "file"
 # So much may wait for the disk before the client is held back.

@@ -12,18 +12,18 @@ from workers.gateway.batches.errands import Errands
 from workers.gateway.batches.peers import ITEMS, WITHDRAWALS, PeerErrands, PeerItems
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
-from workers.gateway.connections import Connections
-from workers.gateway.directory import Directory
 from workers.gateway.errors import GatewayError
-from workers.gateway.forwarding import Neighbours
-from workers.gateway.heads import RequestHead
-from workers.gateway.request_heads import RefusedRequestError
-from workers.gateway.requests import MAX_BODY_BYTES, BodySink, HttpRequest
-from workers.gateway.server import ClientConnection
+from workers.gateway.front.forwarding import Neighbours
+from workers.gateway.front.surface import Surface
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.heads import RequestHead
+from workers.gateway.http.request_heads import RefusedRequestError
+from workers.gateway.http.requests import MAX_BODY_BYTES, BodySink, HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.turns import Turn
+from workers.gateway.records.spool import Spool
 from workers.gateway.sisters.company import Company
-from workers.gateway.spool import Spool
-from workers.gateway.surface import Surface
-from workers.gateway.turns import Turn
+from workers.gateway.snapshots.directory import Directory
 
 STOP_TIMEOUT_S = 5.0
 FILES = b"/v1/files"

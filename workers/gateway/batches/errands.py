@@ -13,15 +13,15 @@ from workers.contracts.ids import uuid7
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
-from workers.gateway.connections import Connections
-from workers.gateway.directory import Directory, Grant
 from workers.gateway.errors import GatewayError
-from workers.gateway.intake import Errand
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
-from workers.gateway.surface import Surface
-from workers.gateway.turns import Turn
-from workers.gateway.upstream import LAST_WORDS_S
+from workers.gateway.front.intake import Errand
+from workers.gateway.front.surface import Surface
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.turns import Turn
+from workers.gateway.http.upstream import LAST_WORDS_S
+from workers.gateway.snapshots.directory import Directory, Grant
 
 # Of an item that was withdrawn: some have none, as they never reached an engine.
 RECORD_WITHIN_S = LAST_WORDS_S + 1.0

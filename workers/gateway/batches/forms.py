@@ -10,8 +10,8 @@ from msgspec import Struct
 from workers.gateway.batches.lines import ENDPOINTS
 from workers.gateway.batches.shapes import COMPLETION_WINDOW
 from workers.gateway.errors import bad_request
-from workers.gateway.labels import MAX_METADATA, MAX_NAME, MAX_VALUE
-from workers.gateway.peeks import first_text
+from workers.gateway.payload.labels import MAX_METADATA, MAX_NAME, MAX_VALUE
+from workers.gateway.payload.peeks import first_text
 
 PURPOSE = "batch"
 MAX_FILENAME = 255

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import msgspec
 
 from workers.gateway.batches.listing import Part
-from workers.gateway.call import Call
-from workers.gateway.forwarding import message_for
-from workers.gateway.heads import AnswerHead, Headers
-from workers.gateway.networks import peer_of
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
-from workers.gateway.upstream import EnginePool, UpstreamError
+from workers.gateway.front.forwarding import message_for
+from workers.gateway.http.call import Call
+from workers.gateway.http.heads import AnswerHead, Headers
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.snapshots.networks import peer_of
 
 WAIT_S = 3.0
 MAX_AT_ONCE = 32

@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from workers.gateway.batches.shapes import Item, LineError, Place
-from workers.gateway.bodies import peek
 from workers.gateway.errors import GatewayError
-from workers.gateway.peeks import wants_stream
-from workers.gateway.requests import MAX_BODY_BYTES
+from workers.gateway.http.requests import MAX_BODY_BYTES
+from workers.gateway.payload.bodies import peek
+from workers.gateway.payload.peeks import wants_stream
 
 MAX_ITEMS = 50_000
 MAX_LINE_BYTES = MAX_BODY_BYTES

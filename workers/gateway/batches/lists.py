@@ -13,12 +13,12 @@ from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
-from workers.gateway.forwarding import Neighbours, unreachable
-from workers.gateway.heads import Headers
-from workers.gateway.labels import FORWARDED
-from workers.gateway.numbers import read_number
-from workers.gateway.requests import HttpRequest
-from workers.gateway.upstream import EnginePool, UpstreamError
+from workers.gateway.front.forwarding import Neighbours, unreachable
+from workers.gateway.http.heads import Headers
+from workers.gateway.http.numbers import read_number
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.payload.labels import FORWARDED
 
 # Towards another node: when that was made which the page follows.
 AFTER = b"x-tokenyard-created-at"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import httptools
 from msgspec import Struct
 
-from workers.gateway.connections import Connections
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
-from workers.gateway.turns import Turn
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.turns import Turn
 
 Handle = Callable[[ClientConnection, HttpRequest], None]
 

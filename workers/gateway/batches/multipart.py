@@ -1,7 +1,7 @@
 """A form that is read as it comes: one part of it may be large and is handed on, the others are short and kept."""
 
 from workers.gateway.errors import GatewayError, bad_request
-from workers.gateway.forms import MAX_PART_HEAD_BYTES, MAX_PARTS, boundary_of, part_names
+from workers.gateway.payload.forms import MAX_PART_HEAD_BYTES, MAX_PARTS, boundary_of, part_names
 
 MAX_VALUE_BYTES = 4096
 _END_OF_HEAD = b"\r\n\r\n"

@@ -17,14 +17,14 @@ from workers.gateway.batches.errands import Asker, Calling, Deputy, ItemErrand, 
 from workers.gateway.batches.gathering import Asking
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
-from workers.gateway.directory import Directory, Grant
 from workers.gateway.errors import bad_request, path_unknown
-from workers.gateway.forwarding import Neighbours, unreachable
-from workers.gateway.neighbour_watch import Heard, Silences, until_lost
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
+from workers.gateway.front.forwarding import Neighbours, unreachable
+from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.upstream import EnginePool, UpstreamError
 from workers.gateway.sisters.questions import model_in
-from workers.gateway.upstream import EnginePool, UpstreamError
+from workers.gateway.snapshots.directory import Directory, Grant
 
 logger = logging.getLogger(__name__)
 

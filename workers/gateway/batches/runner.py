@@ -28,8 +28,8 @@ from workers.gateway.batches.progress import Progress
 from workers.gateway.batches.shapes import AnsweredItem, Batch, Item, Status
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
-from workers.gateway.directory import Grant
 from workers.gateway.errors import internal, key_invalid
+from workers.gateway.snapshots.directory import Grant
 
 logger = logging.getLogger(__name__)
 

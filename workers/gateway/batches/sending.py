@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from workers.gateway.heads import Headers, header_lines
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
+from workers.gateway.http.heads import Headers, header_lines
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
 
 PIECE_BYTES = 256 * 1024
 

@@ -4,14 +4,14 @@ import logging
 from collections.abc import Callable, Iterable
 
 from workers.engines.vllm.cache_events import AllBlocksCleared, CacheEvent, UnreadableError, decode_batch
-from workers.gateway.engines import Engine
+from workers.gateway.attempts.engines import Engine
+from workers.gateway.http.upstream import EnginePool
 from workers.gateway.kv_events.cached import CachedBlocks
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.memory import SAVE_EVERY_S, CacheMemory
 from workers.gateway.kv_events.order import Order, RestartedError
 from workers.gateway.kv_events.stream import EventStream, Message
 from workers.gateway.kv_events.translation import Translation
-from workers.gateway.upstream import EnginePool
 from workers.scheduling.interface import KVChange
 
 logger = logging.getLogger(__name__)

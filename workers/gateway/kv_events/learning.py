@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from workers.gateway.errors import GatewayError
+from workers.gateway.http.upstream import EnginePool, UpstreamError
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.tokenizing import is_translatable, name_text_blocks
 from workers.gateway.kv_events.translation import Translation
 from workers.gateway.kv_events.trust import Trust
-from workers.gateway.upstream import EnginePool, UpstreamError
 from workers.scheduling.interface import KVChange
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,10 @@ import zmq.asyncio
 from msgspec import Struct, field
 
 from workers.contracts.snapshot import Version
-from workers.gateway.driver import Driver
-from workers.gateway.engines import Engine
+from workers.gateway.attempts.engines import Engine
+from workers.gateway.driving.driver import Driver
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.upstream import EnginePool
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.follower import EngineFollower
 from workers.gateway.kv_events.learning import Learner, Prompt
@@ -18,8 +20,6 @@ from workers.gateway.kv_events.memory import CacheMemory
 from workers.gateway.kv_events.stream import EventStream
 from workers.gateway.kv_events.translation import Translation
 from workers.gateway.kv_events.trust import Trust
-from workers.gateway.requests import HttpRequest
-from workers.gateway.upstream import EnginePool
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from workers.gateway.bodies import Peek, peek
-from workers.gateway.estimates import prompt_text
+from workers.gateway.driving.estimates import prompt_text
+from workers.gateway.driving.prefixes import BLOCK_BYTES
+from workers.gateway.driving.watching import ask
+from workers.gateway.http.upstream import EnginePool
 from workers.gateway.kv_events.alignment import align, align_ids
 from workers.gateway.kv_events.cached import name_blocks, root_name
-from workers.gateway.prefixes import BLOCK_BYTES
-from workers.gateway.upstream import EnginePool
-from workers.gateway.watching import ask
+from workers.gateway.payload.bodies import Peek, peek
 
 _ANSWER_WITHIN_S = 5.0
 # What of a chat makes the tokens of its prompt, and what of a completion; the rest is about the answer.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from workers.contracts.limits import LimitEvent, TenantLimits
 from workers.gateway import errors
 from workers.gateway.errors import GatewayError
-from workers.gateway.heads import Headers
+from workers.gateway.http.heads import Headers
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.claims import Claim, Shortfall
 from workers.gateway.limits.figures import LimitFigures

@@ -8,7 +8,7 @@ import msgspec
 
 from workers.contracts.limits import MONEY_KINDS, SPANS, Block
 from workers.gateway.errors import GatewayError
-from workers.gateway.heads import Headers
+from workers.gateway.http.heads import Headers
 from workers.gateway.limits.account import Account, shape_of
 from workers.gateway.limits.authority import WINDOW_MS
 from workers.gateway.limits.claims import Claim, Shortfall

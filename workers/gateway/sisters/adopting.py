@@ -5,8 +5,8 @@ import logging
 import socket
 from collections.abc import Callable
 
-from workers.gateway.request_heads import RefusedRequestError
-from workers.gateway.server import ClientConnection
+from workers.gateway.http.request_heads import RefusedRequestError
+from workers.gateway.http.server import ClientConnection
 from workers.gateway.sisters.channel import Passed, receive
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,13 @@ from workers.contracts.endpoints import Endpoint
 from workers.contracts.telemetry import GatewayReport
 from workers.gateway.batches.arriving import Room
 from workers.gateway.batches.errands import Asker, Errands
-from workers.gateway.connections import Connections
+from workers.gateway.front.surface import Surface
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.http.turns import Turn
 from workers.gateway.limits.link import Authority, authority_at
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
 from workers.gateway.sisters.figures import SisterFigures
-from workers.gateway.surface import Surface
-from workers.gateway.turns import Turn
 
 Handle = Callable[[ClientConnection, HttpRequest], None]
 

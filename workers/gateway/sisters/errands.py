@@ -14,12 +14,12 @@ import msgspec
 
 from workers.gateway.batches.errands import Calling, Deputy, Errands, ItemErrand, Reply, refused
 from workers.gateway.batches.shapes import Batch, Item
-from workers.gateway.connections import Connections
-from workers.gateway.directory import Grant
 from workers.gateway.errors import key_invalid, owner_unavailable
+from workers.gateway.front.surface import Surface
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.turns import Turn
 from workers.gateway.sisters.questions import model_in
-from workers.gateway.surface import Surface
-from workers.gateway.turns import Turn
+from workers.gateway.snapshots.directory import Grant
 
 logger = logging.getLogger(__name__)
 

@@ -15,11 +15,10 @@ from workers.contracts.telemetry import GatewayReport
 from workers.gateway import errors
 from workers.gateway.batches.arriving import Room
 from workers.gateway.batches.errands import Asker, Errands
-from workers.gateway.directory import Directory
-from workers.gateway.exchange import Exchange
+from workers.gateway.exchanges.exchange import Exchange
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
 from workers.gateway.limits.link import Authority, authority_at
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
 from workers.gateway.sisters import channel, control
 from workers.gateway.sisters.adopting import Adopter
 from workers.gateway.sisters.asking_limits import ParentsAuthority
@@ -29,6 +28,7 @@ from workers.gateway.sisters.errands import ErrandTaker, SharedErrands
 from workers.gateway.sisters.ownership import owners_by_model
 from workers.gateway.sisters.passing import Passer, Passing
 from workers.gateway.sisters.questions import model_of
+from workers.gateway.snapshots.directory import Directory
 
 # Sisters that disagree for a moment on whose a model is do not send its requests to and fro.
 MAX_HOPS = 3

@@ -10,7 +10,7 @@ from heapq import nlargest
 from msgspec import Struct, structs
 
 from workers.contracts.telemetry import GatewayReport, SchedulerReport, TenantQueue
-from workers.gateway.beliefs import MAX_ENDPOINTS, MAX_ESTIMATES, MAX_TENANTS
+from workers.gateway.observing.beliefs import MAX_ENDPOINTS, MAX_ESTIMATES, MAX_TENANTS
 
 _LARGEST = frozenset(
     (

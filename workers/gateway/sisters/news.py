@@ -3,7 +3,7 @@
 from collections import deque
 
 from workers.contracts.decisions import DecisionFile, RequestDecision
-from workers.gateway.explaining import MAX_KEPT
+from workers.gateway.driving.explaining import MAX_KEPT
 
 
 class News:

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.admin import DECISION, JSON, STUCK_AFTER_S, reasons_not_ready
-from workers.gateway.exposition import CONTENT_TYPE
+from workers.gateway.observing.admin import DECISION, JSON, STUCK_AFTER_S, reasons_not_ready
+from workers.gateway.observing.exposition import CONTENT_TYPE
 from workers.gateway.sisters.control import Page
 from workers.gateway.sisters.merging import Family, counted, merge_families, read_exposition, write_exposition
 

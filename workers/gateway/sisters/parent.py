@@ -19,14 +19,13 @@ from msgspec import Struct, structs
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.admin_port import AdminPort, start_admin
+from workers.gateway.driving.recurring import first_of, repeat
 from workers.gateway.errors import owner_unavailable
-from workers.gateway.files import EndpointsFile, SnapshotFile
-from workers.gateway.handover import Listening, offer
-from workers.gateway.heads import header_lines
+from workers.gateway.http.handover import Listening, offer
+from workers.gateway.http.heads import header_lines
 from workers.gateway.limits.authority import LocalAuthority
 from workers.gateway.limits.ledger import TTL_S
-from workers.gateway.recurring import first_of, repeat
+from workers.gateway.observing.admin_port import AdminPort, start_admin
 from workers.gateway.sisters import channel, control
 from workers.gateway.sisters.child import Child
 from workers.gateway.sisters.company import write_report
@@ -36,6 +35,7 @@ from workers.gateway.sisters.news import News
 from workers.gateway.sisters.overview import Overview, View
 from workers.gateway.sisters.ownership import Group, assign, groups_of, until_engines_come
 from workers.gateway.sisters.passing import WAIT_S
+from workers.gateway.snapshots.files import EndpointsFile, SnapshotFile
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from workers.gateway.requests import HttpRequest
-from workers.gateway.server import ClientConnection
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
 
 # For an owner that died to be back, or for room in its inbox.
 WAIT_S = 5.0

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from workers.gateway.bodies import peek
+from workers.gateway.apis.paths import ENGINE_PATHS, METHOD
 from workers.gateway.errors import GatewayError
-from workers.gateway.forms import peek_form
-from workers.gateway.paths import ENGINE_PATHS, METHOD
-from workers.gateway.requests import HttpRequest
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.payload.bodies import peek
+from workers.gateway.payload.forms import peek_form
 
 
 class _Named(Struct):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from workers.gateway.metrics import SpanCounts
+from workers.gateway.observing.metrics import SpanCounts
 from workers.gateway.tracing.exporter import Collector, Exporter
 from workers.gateway.tracing.tracer import Tracer
 

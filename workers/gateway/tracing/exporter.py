@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts.usage import UsageRecord
-from workers.gateway.metrics import SpanCounts
+from workers.gateway.observing.metrics import SpanCounts
 from workers.gateway.tracing.context import TraceContext
 from workers.gateway.tracing.spans import Span, attribute_list, spans_of
 

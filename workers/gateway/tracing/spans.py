@@ -13,7 +13,7 @@ Never what was asked or answered, nor a key. Attributes are those of OpenTelemet
 from typing import Any
 
 from workers.contracts.usage import UsageRecord
-from workers.gateway.paths import ENGINE_PATHS
+from workers.gateway.apis.paths import ENGINE_PATHS
 from workers.gateway.tracing.context import TraceContext, new_span_id
 
 Span = dict[str, Any]

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from deploy.local import pidfiles
-from workers.agent.identity import ProcessIdentity, identify, is_running, send_signal
+from workers.agent.engines.identity import ProcessIdentity, identify, is_running, send_signal
 
 pytestmark = pytest.mark.unit
 

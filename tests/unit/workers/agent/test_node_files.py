@@ -15,7 +15,7 @@ from workers.contracts.endpoints import Endpoint, EndpointList
 from workers.contracts.signing import public_key_text, sign
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.files import EndpointsFile
+from workers.gateway.snapshots.files import EndpointsFile
 
 pytestmark = pytest.mark.unit
 

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.unit
 def test_the_scheduler_and_the_path_of_a_request_are_compiled():
     names = {module_name(source) for source in list_sources()}
 
-    assert {"workers.scheduling.scheduler", "workers.scheduling.planning.plan", "workers.gateway.intake"} <= names
+    assert {"workers.scheduling.scheduler", "workers.scheduling.planning.plan", "workers.gateway.front.intake"} <= names
 
 
 def test_peers_and_reports_are_not():
     names = {module_name(source) for source in list_sources()}
 
     assert not [name for name in names if name.startswith("workers.scheduling.peers")]
-    assert "workers.gateway.exposition" not in names
+    assert "workers.gateway.observing.exposition" not in names
 
 
 def test_every_source_exists_and_comes_once():

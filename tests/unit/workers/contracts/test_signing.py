@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.unit.workers.gateway.test_directory import snapshot
+from tests.unit.workers.gateway.snapshots.test_directory import snapshot
 from workers.contracts.signing import SnapshotRefusedError, open_plain, open_signed, public_key_text, sign
 
 pytestmark = pytest.mark.unit

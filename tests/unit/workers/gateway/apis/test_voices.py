@@ -4,7 +4,7 @@ import pytest
 
 from workers.gateway.apis.spoken import SpokenMessage, SpokenResponse
 from workers.gateway.apis.voices import End, MessageVoice, ResponseVoice
-from workers.gateway.bodies import Usage
+from workers.gateway.payload.bodies import Usage
 
 pytestmark = pytest.mark.unit
 

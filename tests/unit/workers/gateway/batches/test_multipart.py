@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from workers.gateway.batches.multipart import MAX_VALUE_BYTES, FormReader
 from workers.gateway.errors import GatewayError
-from workers.gateway.forms import MAX_PARTS
+from workers.gateway.payload.forms import MAX_PARTS
 
 pytestmark = pytest.mark.unit
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.workers.gateway.sisters.test_ownership import engine, snapshot
-from workers.gateway.request_heads import read_head
-from workers.gateway.requests import HttpRequest
+from workers.gateway.http.request_heads import read_head
+from workers.gateway.http.requests import HttpRequest
 from workers.gateway.sisters import control
 from workers.gateway.sisters.company import Parts
 from workers.gateway.sisters.figures import SisterFigures

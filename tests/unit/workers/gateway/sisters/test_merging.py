@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.contracts.telemetry import GatewayReport, SchedulerReport, TenantQueue
-from workers.gateway.exposition import render
-from workers.gateway.metrics import RequestMetrics
+from workers.gateway.observing.exposition import render
+from workers.gateway.observing.metrics import RequestMetrics
 from workers.gateway.sisters.merging import (
     TOTALS,
     add_totals,

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.gateway.bodies import peek
 from workers.gateway.errors import GatewayError
-from workers.gateway.request_heads import read_head
-from workers.gateway.requests import HttpRequest
+from workers.gateway.http.request_heads import read_head
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.payload.bodies import peek
 from workers.gateway.sisters.questions import model_in, model_of
 
 pytestmark = pytest.mark.unit

@@ -1,0 +1,22 @@
+import pytest
+
+from workers.agent.storage.downloads import Progress
+from workers.agent.storage.fetches import _Fetch, _on_its_way
+
+pytestmark = pytest.mark.unit
+
+GIB = 1024**3
+
+
+def view(done_gib, now):
+    return _on_its_way(_Fetch(progress=Progress(done_gib * GIB, 16 * GIB), first=(1 * GIB, 100.0)), now)
+
+
+def test_how_long_it_takes_is_told_by_its_own_pace_once_that_is_known():
+    assert view(2, 105.0).detail == "2.00 of 16.00 GiB"
+    assert view(6, 150.0).detail == "6.00 of 16.00 GiB, about 2 min left"
+    assert view(15, 240.0).detail == "15.00 of 16.00 GiB, less than a minute left"
+
+
+def test_what_stands_still_promises_nothing():
+    assert view(1, 200.0).detail == "1.00 of 16.00 GiB"

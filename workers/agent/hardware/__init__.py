@@ -1,0 +1,1 @@
+"""What this node is made of: its GPUs, by NVML or by a description, or CPU and memory where there are none."""

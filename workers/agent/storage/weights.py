@@ -1,0 +1,52 @@
+"""Which weights lie on this node's disk, by the keys of versions: a source, with or without its revision."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from workers.agent.storage.stored_weights import stored_keys
+
+_REPOSITORY = "models--"
+
+
+def hub_directory(environ: Mapping[str, str]) -> Path:
+    """Where Hugging Face's own programs keep what they fetched."""
+    home = environ.get("HF_HOME") or Path(environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()
+
+
+def cached_weights(hub: Path) -> dict[str, int]:
+    """Bytes by key: of a revision by its commit, and by the branch or tag that leads there. No download on its way."""
+    found = {key: _size_of(directory) for key, directory in stored_keys(hub).items()}
+    for repository in sorted(hub.glob(f"{_REPOSITORY}*")):
+        name = repository.name.removeprefix(_REPOSITORY).replace("--", "/")
+        if any(repository.glob("blobs/*.incomplete")):
+            continue
+        for snapshot in sorted(repository.glob("snapshots/*")):
+            found[f"{name}@{snapshot.name}"] = found[name] = _size_of(snapshot)
+        for ref in sorted(repository.glob("refs/*")):
+            if ref.is_file() and (size := found.get(f"{name}@{ref.read_text().strip()}")):
+                found[f"{name}@{ref.name}"] = size
+    return found
+
+
+def repository_directory(hub: Path, repository: str) -> Path:
+    return hub / f"{_REPOSITORY}{repository.replace('/', '--')}"
+
+
+def has_weights(hub: Path, repository: str, revision: str) -> bool:
+    """Whole: a branch leads to a snapshot, and nothing is on its way."""
+    place = repository_directory(hub, repository)
+    ref = place / "refs" / (revision or "main")
+    snapshot = place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
+    return snapshot.is_dir() and not any(place.glob("blobs/*.incomplete"))
+
+
+def free_disk_bytes(directory: Path) -> int | None:
+    """Of the disk that holds it, or will."""
+    existing = next((path for path in (directory, *directory.parents) if path.is_dir()), None)
+    return shutil.disk_usage(existing).free if existing else None
+
+
+def _size_of(snapshot: Path) -> int:
+    return sum(path.stat().st_size for path in snapshot.rglob("*") if path.is_file())

@@ -1,0 +1,283 @@
+"""From a request for an engine, of somebody known, to its exchange; or to its refusal, which leaves a record too."""
+
+import logging
+import random
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from workers.contracts.pricing import price_for
+from workers.contracts.settlement import NOTHING, Settlement
+from workers.contracts.snapshot import Version
+from workers.contracts.usage import Outcome, UsageRecord
+from workers.gateway import errors
+from workers.gateway.attempts.asking import Question
+from workers.gateway.driving.terms import Caller, Terms, read_terms
+from workers.gateway.errors import GatewayError
+from workers.gateway.exchanges.applying import Candidate
+from workers.gateway.exchanges.exchange import Exchange
+from workers.gateway.exchanges.facilities import Facilities
+from workers.gateway.front.forwarding import ElsewhereError, Neighbours, begin_elsewhere
+from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.nodes import choose_among_nodes
+from workers.gateway.front.scopes import require_scope
+from workers.gateway.front.stored import RESPONSES, refuse_what_is_kept
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.heads import Headers
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.http.server import ClientConnection
+from workers.gateway.kv_events.reader import CacheReader
+from workers.gateway.limits.admission import Limits
+from workers.gateway.payload.bodies import Peek, peek
+from workers.gateway.payload.body_limits import check_body
+from workers.gateway.payload.forms import peek_form
+from workers.gateway.payload.labels import new_trace, note_who, sticky_id, trace_parent
+from workers.gateway.records.metering import outcome_of
+from workers.gateway.records.prompts import PromptKeeper
+from workers.gateway.snapshots.directory import Grant
+from workers.gateway.tracing.tracer import Tracer
+from workers.scheduling.interface import Request
+
+logger = logging.getLogger(__name__)
+
+
+class Errand(Struct, frozen=True, eq=False):
+    """A request on behalf of a key that was shown before. `keep_record` gets its usage record, called `record_id`."""
+
+    grant: Grant
+    record_id: str
+    tags: dict[str, str]
+    keep_record: Callable[[UsageRecord], None]
+
+
+class Intake:
+    """`stop_reason` is set while nothing is admitted."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        *,
+        limits: Limits,
+        connections: Connections,
+        randomness: random.Random,
+    ) -> None:
+        self.facilities = facilities
+        self.limits = limits
+        self.stop_reason: GatewayError | None = None
+        self.tracer: Tracer | None = None
+        self.prompts: PromptKeeper | None = None
+        self.caches: CacheReader | None = None
+        self.neighbours: Neighbours | None = None
+        self._connections = connections
+        self._random_bits = randomness.getrandbits
+
+    def take(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        introduction: Introduction,
+        errand: Errand | None = None,
+    ) -> None:
+        settlement = self.open_settlement(request, introduction)
+        if errand is not None:
+            self._mark(settlement, errand)
+        if self.tracer is not None:
+            self._begin_trace(self.tracer, settlement, introduction.noted)
+        api = introduction.path.api
+        own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
+        try:
+            self._require_admission(client, request, introduction)
+            question, terms = self._understand(request, introduction, settlement)
+        except GatewayError as error:
+            self._turn_away(settlement, introduction, error)
+            client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
+            return
+        except ElsewhereError as elsewhere:
+            self._forward(client, request, introduction, settlement, elsewhere)
+            return
+        exchange = Exchange(self.facilities, client, question, settlement, own_headers)
+        self._begin(client, exchange, question, terms, own_headers)
+
+    def _forward(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        introduction: Introduction,
+        settlement: Settlement,
+        elsewhere: ElsewhereError,
+    ) -> None:
+        if self.tracer is not None:
+            self.tracer.forget(settlement.record_id)
+        begin_elsewhere(
+            client,
+            request,
+            introduction.extra_headers,
+            elsewhere,
+            api=introduction.path.api,
+            request_id=settlement.request_id,
+            lost=lambda error: self._turn_away(settlement, introduction, error),
+        )
+
+    def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
+        outcome = _outcome_of(error)
+        request = Request(
+            request_id=0,
+            version_id=settlement.version_id,
+            tenant_id=settlement.tenant_id,
+            rank=introduction.grant.rank,
+            max_queued_of_tenant=0,
+            arrived_at=settlement.arrived_at,
+        )
+        facilities = self.facilities
+        facilities.driver.trails.turned_away(settlement, request, outcome, error.code, facilities.monotonic())
+        facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
+
+    def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
+        return Settlement(
+            request_id=introduction.given_id or self._random_bits(128).to_bytes(16, "big").hex(),
+            arrived_at=request.arrived_at,
+            tenant_id=introduction.tenant_id,
+            key_id=introduction.key_id,
+            user_id=introduction.user_id,
+            service_class=introduction.service_class,
+            path=introduction.path_text,
+        )
+
+    def _begin(
+        self,
+        client: ClientConnection,
+        exchange: Exchange,
+        question: Question,
+        terms: Terms,
+        own_headers: Headers,
+    ) -> None:
+        """At once, or when its limits have room."""
+        settlement = exchange.settlement
+        rules = self.limits.rules.get(settlement.tenant_id)
+        if rules is None:
+            exchange.begin(terms)
+            return
+        exchange.note_arrival()
+        candidate = Candidate(
+            client,
+            self.facilities,
+            exchange,
+            question.path,
+            settlement,
+            terms,
+            own_headers,
+            question.output_limit,
+        )
+        client.owner = self.limits.apply(candidate, settlement, rules, candidate.demand()) or client.owner
+
+    # -- whether it may
+
+    def _require_admission(self, client: ClientConnection, request: HttpRequest, introduction: Introduction) -> None:
+        if self.stop_reason is not None:
+            raise self.stop_reason
+        if not self.facilities.journal.has_room():
+            raise errors.spool_unavailable()
+        if not self._connections.may_ask(client, introduction.key_id):
+            raise errors.too_many_connections()
+        if introduction.is_scoped:
+            require_scope(client, request, introduction.grant, introduction.directory, request.path)
+
+    # -- what it asks for
+
+    def _understand(
+        self, request: HttpRequest, introduction: Introduction, settlement: Settlement
+    ) -> tuple[Question, Terms]:
+        """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
+        try:
+            return self._resolve(request, introduction, settlement)
+        except (GatewayError, ElsewhereError):
+            raise
+        except Exception as error:
+            logger.exception("request %s failed", settlement.request_id)
+            raise errors.internal() from error
+
+    def _resolve(
+        self, request: HttpRequest, introduction: Introduction, settlement: Settlement
+    ) -> tuple[Question, Terms]:
+        """Public model → version, noted in the settlement."""
+        path, noted, directory = introduction.path, introduction.noted, introduction.directory
+        found = peek_form(request.body, noted.get(b"content-type", b"")) if path.is_form else peek(request.body)
+        model: str = found.model
+        note_who(settlement, noted, found)
+        version = self._choose_version(introduction, found, model, settlement)
+        if not path.is_form:
+            check_body(request.body, directory.media_hosts)
+        if request.path == RESPONSES:
+            refuse_what_is_kept(found)
+        if path.task not in ("", version.task):
+            raise errors.wrong_task(model, version.task)
+        caller = Caller(introduction.grant, noted, directory, version, request.arrived_at)
+        terms = read_terms(self.facilities.driver, caller, found, len(request.body))
+        if self.caches is not None and terms.request.prefix_blocks:
+            terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, request)
+        question = Question(
+            request,
+            path,
+            settlement.request_id,
+            self._trace_parent(introduction, settlement),
+            found,
+            public_model=model,
+            served_name=version.served_name,
+            prompt_bytes=0 if path.is_form else terms.prompt.counted_bytes(len(request.body)),
+            output_limit=terms.output_limit,
+            rank=terms.request.rank,
+            alternatives=terms.alternatives,
+        )
+        if introduction.grant.tenant.keeps_prompts and self.prompts is not None:
+            self._keep_prompt(self.prompts, question, settlement)
+        return question, terms
+
+    def _keep_prompt(self, prompts: PromptKeeper, question: Question, settlement: Settlement) -> None:
+        """Not of forms, which hold sound."""
+        if not question.path.is_form:
+            self.facilities.meter.identify(settlement)
+            body = question.request.body
+            prompts.keep(settlement.record_id, settlement.tenant_id, settlement.arrived_unix_s, body)
+
+    def _choose_version(self, introduction: Introduction, found: Peek, model: str, settlement: Settlement) -> Version:
+        directory = introduction.directory
+        if not directory.may_use(introduction.grant, model):
+            raise errors.model_not_found(model)
+        settlement.public_model = model
+        sticky = sticky_id(introduction.noted, found) if directory.is_split(model) else ""
+        is_here = self.facilities.driver.serves
+        if not directory.has_other_nodes or self.neighbours is None or settlement.is_kept:
+            version = directory.choose_version(model, sticky, is_here)
+        else:
+            version = choose_among_nodes(self.neighbours, introduction, model, sticky, is_here)
+        if version is None:
+            raise errors.no_endpoint(None)
+        settlement.version_id = version.version_id
+        settlement.deployment_id = version.deployment_id
+        settlement.price = price_for(version, introduction.grant.tenant)
+        return version
+
+    def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
+        self.facilities.meter.identify(settlement)
+        given = trace_parent(noted, settlement.request_id, self._random_bits)
+        is_new = given != noted.get(b"traceparent")
+        tracer.begin(settlement.record_id, given, is_new=is_new, arrived_at=settlement.arrived_at)
+
+    def _trace_parent(self, introduction: Introduction, settlement: Settlement) -> bytes:
+        if self.tracer is not None:
+            return self.tracer.parent_for_engine(settlement.record_id)
+        if introduction.is_untraced:
+            return new_trace(settlement.request_id.encode())
+        return trace_parent(introduction.noted, settlement.request_id, self._random_bits)
+
+    def _mark(self, settlement: Settlement, errand: Errand) -> None:
+        meter = self.facilities.meter
+        meter.identify(settlement)
+        settlement.tags = errand.tags
+        settlement.record_id = errand.record_id
+        settlement.is_kept = True
+        meter.keepers[errand.record_id] = errand.keep_record
+
+
+def _outcome_of(error: GatewayError) -> Outcome:
+    return "refused" if error.status in (429, 503) else outcome_of(error.status)

@@ -1,0 +1,66 @@
+"""What the head of a request says, and what follows from it as long as the same snapshot is active.
+
+A connection repeats its head, so this is worked out once for all requests that come with it. What depends on the time
+or on the connection, which are a key's end and a client's address, is asked anew for each.
+"""
+
+from workers.gateway.apis.paths import EnginePath
+from workers.gateway.http.heads import Headers
+from workers.gateway.http.requests import HttpRequest
+from workers.gateway.payload.labels import note_headers
+from workers.gateway.snapshots.directory import Directory, Grant
+
+MAX_REQUEST_ID = 128
+
+
+class Introduction:
+    """Who asks, under which `directory`, for which engine's `path`, with which headers.
+
+    `given_id` is the client's own id for the request, "" where there is none that may stand in a header and a log;
+    `extra_headers` go with every answer. `is_scoped`: the key may not ask from everywhere or not for everything.
+    `is_untraced`: the client gave neither a trace nor an id that could be one's.
+    """
+
+    __slots__ = (
+        "directory",
+        "extra_headers",
+        "given_id",
+        "grant",
+        "is_scoped",
+        "is_untraced",
+        "key_id",
+        "noted",
+        "path",
+        "path_text",
+        "service_class",
+        "tenant_id",
+        "user_id",
+    )
+
+    def __init__(
+        self, directory: Directory, grant: Grant, path: EnginePath, request: HttpRequest, extra_headers: Headers
+    ) -> None:
+        self.directory = directory
+        self.grant = grant
+        self.tenant_id = grant.tenant_id
+        self.service_class = grant.service_class
+        self.key_id = grant.key_id
+        self.user_id = grant.user_id
+        self.path = path
+        self.path_text = request.path.decode()
+        self.noted = note_headers(request.head.headers)
+        self.given_id = _given_id(self.noted.get(b"x-request-id", b""))
+        self.is_untraced = not self.given_id and b"traceparent" not in self.noted
+        self.extra_headers = extra_headers
+        self.is_scoped = grant.paths is not None or grant.networks is not None
+
+    def holds(self, directory: Directory | None, unix_time: float) -> bool:
+        """Whether nothing has changed since."""
+        expires_at = self.grant.expires_at
+        return self.directory is directory and (expires_at is None or unix_time < expires_at)
+
+
+def _given_id(given: bytes) -> str:
+    if 0 < len(given) <= MAX_REQUEST_ID and given.isascii() and given.decode().isprintable():
+        return given.decode()
+    return ""

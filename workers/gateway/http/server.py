@@ -1,0 +1,299 @@
+"""A client's connection: requests one after the other, answers in the same order, and bounded buffers both ways."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Protocol
+
+from workers.gateway.http.connections import Connections
+from workers.gateway.http.heads import Headers, RequestHead, header_lines
+from workers.gateway.http.request_heads import RefusedRequestError
+from workers.gateway.http.requests import BodySink, HttpRequest, RequestReader
+from workers.gateway.http.retelling import tell_again
+from workers.gateway.http.turns import Turn
+
+MAX_PIPELINED = 16
+WRITE_BUFFER_BYTES = 256 * 1024
+# A body may take longer than `request_s` as long as it comes at this rate.
+MIN_BODY_BYTES_PER_S = 64 * 1024
+# How long a client that is refused while it sends has to read why, before its connection is reset.
+LINGER_S = 2.0
+
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+_TOO_MANY = RefusedRequestError(503, b"too_many_connections", b"This gateway has as many connections as it takes.")
+
+
+class ResponseOwner(Protocol):
+    """Whoever answers the current request of a connection."""
+
+    def client_left(self) -> None: ...
+    def client_paused(self) -> None: ...
+    def client_resumed(self) -> None: ...
+
+
+OpenSink = Callable[["ClientConnection", RequestHead], BodySink | None]
+
+
+class ClientConnection(asyncio.Protocol):
+    """Parses requests one after the other; `handle` is called with the next one when the last is answered."""
+
+    __slots__ = (
+        "_connections",
+        "_handle",
+        "_is_invited",
+        "_is_reading_paused",
+        "_loop",
+        "_open_sink",
+        "_reader",
+        "_refusal",
+        "_turn",
+        "_waiting",
+        "current",
+        "is_closing",
+        "is_gone",
+        "is_last",
+        "key_id",
+        "last_active_at",
+        "owner",
+        "transport",
+        "write_paused_at",
+    )
+
+    def __init__(
+        self,
+        handle: Callable[["ClientConnection", HttpRequest], None],
+        connections: Connections,
+        turn: Turn,
+        open_sink: OpenSink | None = None,
+    ) -> None:
+        self._handle = handle
+        self._connections = connections
+        self._turn = turn
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestReader(self._take, self._invite_body, self._sink_for)
+        self._open_sink = open_sink
+        self._waiting: deque[HttpRequest] = deque()
+        self._is_reading_paused = False
+        self._is_invited = True  # nobody waits for leave to send a body
+        self._refusal: RefusedRequestError | None = None
+        self.transport: asyncio.Transport
+        self.current: HttpRequest | None = None
+        self.owner: ResponseOwner | None = None
+        self.is_closing = False
+        self.is_gone = False
+        self.is_last = False
+        self.key_id = ""
+        self.write_paused_at: float | None = None
+        self.last_active_at = self._loop.time()
+
+    # -- from the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]  # uvloop's is its own class
+        self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        is_full = self._connections.is_full()
+        self._connections.add(self)
+        if is_full:
+            self._refuse(_TOO_MANY)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self.is_gone = True
+        self._connections.leave(self)
+        self._reader.abandon()
+        for request in (self.current, *self._waiting):
+            if request is not None and request.sink is not None:
+                request.sink.abandon()
+        self._waiting.clear()
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.client_left()
+
+    def eof_received(self) -> bool:
+        return False  # a client that closes its side has left, as uvicorn (and so vLLM) sees it
+
+    def pause_writing(self) -> None:
+        self.write_paused_at = self._loop.time()
+        if self.owner is not None:
+            self.owner.client_paused()
+
+    def resume_writing(self) -> None:
+        self.write_paused_at = None
+        if self.owner is not None:
+            self.owner.client_resumed()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active_at = now = self._loop.time()
+        if self.is_closing or self._refusal is not None:
+            return
+        try:
+            self._reader.feed(data, now)
+        except RefusedRequestError as refusal:
+            self._refuse(refusal)
+
+    # -- towards the owner
+
+    def write(self, data: bytes) -> None:
+        """At the end of this turn of the loop, after the records of all that was settled before."""
+        self._turn.write(self.transport, data)
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole answer in one write. HEAD gets the headers alone."""
+        length = (b"content-length", b"%d" % len(body))
+        self.respond_with(status, header_lines([*headers, length]), body)
+
+    def respond_with(self, status: int, lines: bytes, body: bytes) -> None:
+        """The same with headers that are lines already, the body's length among them."""
+        head = self.head(status, lines)
+        is_head = self.current is not None and self.current.method == b"HEAD"
+        self.write(head if is_head else head + body)
+        self.response_done()
+
+    def head(self, status: int, lines: bytes) -> bytes:
+        """The head's bytes, with a Connection header where HTTP needs one."""
+        request = self.current
+        if self.is_last and request is not None and not self._waiting:
+            request.keeps_alive = False
+        first_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+        if request is None or not request.keeps_alive:
+            return first_line + lines + b"connection: close\r\n\r\n"
+        if request.is_http_10:
+            return first_line + lines + b"connection: keep-alive\r\n\r\n"
+        return first_line + lines + b"\r\n"
+
+    def response_done(self, *, must_close: bool = False) -> None:
+        """The current request is answered: takes up the next one, or closes as HTTP asks."""
+        request, self.current, self.owner = self.current, None, None
+        is_over = self.is_last and not self._waiting
+        if request is not None and request.sink is not None:
+            request.sink.abandon()
+        if must_close or self.is_closing or is_over or request is None or not request.keeps_alive:
+            self.is_closing = True
+            self._turn.close(self.transport)
+        elif self._waiting:
+            self._loop.call_soon(self._next)
+        elif self._refusal is not None:
+            self._answer_refusal(self._refusal)
+        else:
+            self._await_next()
+
+    # -- for another process that goes on with it
+
+    def unanswered(self) -> bytes | None:
+        """All that was asked and has no answer, as it may be sent again; None while an upload is in it."""
+        rest = self._reader.as_sent(is_invited=self._is_invited)
+        asked = [request for request in (self.current, *self._waiting) if request is not None]
+        if rest is None or any(request.sink is not None for request in asked):
+            return None
+        return b"".join([tell_again(request.head, request.body) for request in asked]) + rest
+
+    @property
+    def refusal(self) -> RefusedRequestError | None:
+        """What comes after the last answer, where framing is lost."""
+        return self._refusal
+
+    def let_go(self) -> None:
+        """Another process has the connection: here it ends, and nobody is told."""
+        self.current = self.owner = None
+        self._waiting.clear()
+        self.is_closing = True
+        self.transport.abort()
+
+    def go_on_with(self, asked: bytes, arrived_at: float, refusal: RefusedRequestError | None) -> None:
+        """What the client asked another process for."""
+        try:
+            self._reader.feed(asked, arrived_at)
+        except RefusedRequestError as found:
+            refusal = found
+        if refusal is not None:
+            self._refuse(refusal)
+
+    # -- for the sweep
+
+    def close_after_next_answer(self) -> None:
+        """For a handover: who asks here once more is answered, and told to come again by another connection."""
+        self.is_last = True
+
+    def close_when_idle(self) -> None:
+        """For shutdown: a connection in the middle of a request or an answer closes after it."""
+        self.is_last = True
+        if self.current is None and not self._waiting and self._reader.began_at is None:
+            self.is_closing = True
+            self._turn.close(self.transport)
+
+    def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:
+        """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
+        if self.write_paused_at is not None and now - self.write_paused_at > stall_s:
+            self.transport.abort()
+        elif self.is_closing:
+            return
+        elif self.current is None and self._reader.began_at is not None:
+            waited_s = now - self._reader.began_at
+            if waited_s > request_s + self._reader.body_bytes / MIN_BODY_BYTES_PER_S:
+                self._refuse(RefusedRequestError(408, b"request_timeout", b"The request took too long to arrive."))
+        elif self.current is None and now - self.last_active_at > idle_s:
+            self._turn.close(self.transport)
+
+    # -- inside
+
+    def _sink_for(self, head: RequestHead) -> BodySink | None:
+        return self._open_sink(self, head) if self._open_sink is not None else None
+
+    def _take(self, request: HttpRequest) -> None:
+        self._is_invited = True
+        if self.current is None and not self._waiting and not self.is_gone:
+            self.current = request
+            self._handle(self, request)
+            return
+        self._waiting.append(request)
+        if len(self._waiting) >= MAX_PIPELINED:
+            self._is_reading_paused = True
+            self.transport.pause_reading()
+        if self.current is None:
+            self._next()
+
+    def _next(self) -> None:
+        if self.current is not None or not self._waiting or self.is_gone:
+            return
+        self.current = self._waiting.popleft()
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            self.transport.resume_reading()
+        self._handle(self, self.current)
+
+    def _await_next(self) -> None:
+        """From now on it idles; and what has begun to come behind the answer has its whole time."""
+        self.last_active_at = now = self._loop.time()
+        if self._reader.began_at is not None:
+            self._reader.began_at = now
+        if not self._is_invited:
+            self._invite_body()
+
+    def _invite_body(self) -> None:
+        """At once, or after the answers to what was asked before."""
+        self._is_invited = self.current is None and not self._waiting
+        if self._is_invited:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _refuse(self, refusal: RefusedRequestError) -> None:
+        """Framing is lost: what was asked before is answered, then this, and then the connection closes."""
+        self._refusal = refusal
+        if self.current is None and not self._waiting:
+            self._answer_refusal(refusal)
+
+    def _answer_refusal(self, refusal: RefusedRequestError) -> None:
+        self.is_closing = True
+        body = refusal.body()
+        lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
+        self.write(self.head(refusal.status, lines) + body)
+        self._loop.call_soon(self._linger)
+
+    def _linger(self) -> None:
+        """What the client still sends is thrown away: to close on it would reset the connection, and the answer too."""
+        is_sending = self._reader.began_at is not None
+        if is_sending and not self.is_gone and self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._loop.call_later(LINGER_S, self.transport.close)
+        else:
+            self._turn.close(self.transport)
