@@ -86,7 +86,8 @@ class Versions(Kind[ModelVersion]):
     def plain(self, checked: Mapping[str, Any]) -> Spec:
         """The index is read once, for its sum; a source is spelt as it will be kept."""
         spec = dict(checked)
-        spec["source"] = str(registry.checked_source(spec["source"]) or spec["source"])
+        if "source" in spec:
+            spec["source"] = str(registry.checked_source(spec["source"]) or spec["source"])
         index = spec.pop("weight_index", None)
         if index and "weight_bytes" not in spec:
             spec["weight_bytes"] = total_of_index(index)
