@@ -7,9 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
-# What starts processes of its own, and takes about as long as all the rest.
+# Most of what starts processes of its own; it takes about as long as all the rest.
 _WITH_PROCESSES = (
-    "tests/integration/agent",
     "tests/integration/deploy",
     "tests/integration/gateway",
     "tests/integration/stack",

@@ -38,6 +38,8 @@ class Watcher:
         return self.is_over
 
     def close(self):
+        if not self.is_over:
+            self._response.raw.shutdown()  # else closing waits for what is being read, until the next heartbeat
         self._response.close()
         self._thread.join(WAIT_S)
 
