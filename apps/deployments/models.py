@@ -9,6 +9,8 @@ from apps.fleet.models import Node
 from apps.registry.models import ModelVersion
 
 MAX_REPLICAS = 64
+# In the place of an accelerator: the engine runs on the node itself.
+HOST_KEY = "cpu"
 
 
 class Deployment(models.Model):

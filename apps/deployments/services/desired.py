@@ -12,7 +12,7 @@ from msgspec import structs
 
 from apps.common.tasks_by_name import enqueue_on_commit, queue_of
 from apps.common.valkey import wake_links_on_commit
-from apps.deployments.models import DrainReason, NodeDesired, Replica
+from apps.deployments.models import HOST_KEY, DrainReason, NodeDesired, Replica
 from apps.deployments.policies.parts import STOPPED, meeting_port
 from apps.deployments.policies.replicas import spec_hash
 from apps.fleet.models import Node
@@ -135,7 +135,7 @@ def _leader_has_ended(replica: Replica) -> bool:
 def _place_of(replica: Replica, node_id: str) -> dict[str, Any]:
     """{} for a replica on the host, as if there were no accelerators."""
     keys = [key for stage in replica.stages if stage["node_id"] == node_id for key in stage["keys"]]
-    accelerators = [key for key in keys if key != "cpu"]
+    accelerators = [key for key in keys if key != HOST_KEY]
     if not accelerators:
         return {}
     return {

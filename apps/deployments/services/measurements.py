@@ -3,11 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from apps.deployments.models import MemoryMeasurement, Replica, ReplicaState
+from apps.deployments.models import HOST_KEY, MemoryMeasurement, Replica, ReplicaState
 from apps.fleet.models import Accelerator
 from workers.contracts.telemetry import ReplicaReport
-
-HOST_KEY = "cpu"
 
 
 def record_measurement(*, replica: Replica, report: ReplicaReport, now: datetime) -> None:

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
-from apps.deployments.models import Deployment, Replica, ReplicaState, Revision
+from apps.deployments.models import HOST_KEY, Deployment, Replica, ReplicaState, Revision
 from apps.deployments.policies.requirements import Requirements, read_requirements
 from apps.deployments.selectors import measured_of
 from apps.fleet.models import Accelerator, Node, NodeState
@@ -27,7 +27,6 @@ _Facts = tuple[Any, ...]
 _FACTS = (
     "key", "kind", "model", "name", "memory_total_bytes", "foreign_bytes", "island", "numa", "problem", "profile",
 )  # fmt: skip
-HOST_KEY = "cpu"
 PRICE_LABEL = "usd-per-h"
 # Asleep, an engine keeps its CUDA context on the GPU.
 SLEEPING_BYTES = RUNTIME_BYTES

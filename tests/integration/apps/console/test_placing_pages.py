@@ -3,10 +3,10 @@
 import pytest
 
 from apps.deployments.models import Deployment, Replica
-from apps.fleet.models import JoinToken, Node
+from apps.fleet.models import Accelerator, JoinToken, Node
 from apps.fleet.services.nodes import record_accelerators
 from apps.placement.services.loop import reconcile
-from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_version
+from tests.factories.domain import NOW, make_deployment, make_node, make_people, make_replica, make_version
 from tests.support import model_configs as configs
 from workers.agent.hardware.accelerators import Accelerators
 from workers.agent.hardware.described_gpus import DescribedGPUs, read_machine
@@ -45,6 +45,20 @@ def test_a_version_shows_its_memory_and_its_plan(operator, machine):
     assert "reckoned from its config" in shown
     assert "g1" in shown
     assert "On L4" in shown
+
+
+@pytest.mark.parametrize(("kind", "key", "held"), [("cpu", "cpu0", "cpu"), ("gpu", "GPU-1", "GPU-1")])
+def test_an_accelerator_shows_the_engines_on_it_and_none_of_another_nodes(operator, kind, key, held):
+    here, there = make_node("here"), make_node("there")
+    deployment = make_deployment(make_version())
+    for node in (here, there):
+        stages = [{"node_id": str(node.pk), "keys": [held]}]
+        make_replica(deployment, node=node, port=9000, stages=stages)
+    accelerator = Accelerator.objects.create(node=here, index=0, key=key, kind=kind, name="its name")
+    shown = text(operator.get(f"/accelerators/{accelerator.pk}/"))
+    ours, theirs = (Replica.objects.get(node=node).pk for node in (here, there))
+    assert str(ours) in shown
+    assert str(theirs) not in shown
 
 
 def test_what_does_not_fit_shows_why_and_what_would_help(operator, machine):
