@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
-from apps.fleet.models import JoinToken, Node, RemovedNode
+from apps.fleet.models import Accelerator, JoinToken, Node, RemovedNode
 
 
 def list_nodes() -> QuerySet[Node]:
@@ -21,6 +21,13 @@ def get_node(node_id: UUID) -> Node:
     if node is None:
         raise NotFoundError("no such node")
     return node
+
+
+def get_accelerator(accelerator_id: UUID) -> Accelerator:
+    found = Accelerator.objects.select_related("node").filter(pk=accelerator_id).first()
+    if found is None:
+        raise NotFoundError("no such accelerator")
+    return found
 
 
 def find_node_by_token(text: str) -> Node | None:

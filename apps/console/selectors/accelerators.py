@@ -1,16 +1,6 @@
-from uuid import UUID
-
-from apps.common.errors import NotFoundError
 from apps.deployments.models import HOST_KEY, Replica
 from apps.deployments.selectors import list_replicas
 from apps.fleet.models import Accelerator
-
-
-def get_accelerator(accelerator_id: UUID) -> Accelerator:
-    found = Accelerator.objects.select_related("node").filter(pk=accelerator_id).first()
-    if found is None:
-        raise NotFoundError("no such accelerator")
-    return found
 
 
 def list_replicas_on(accelerator: Accelerator) -> list[Replica]:

@@ -1,11 +1,11 @@
 """What needs somebody: read from the live frame, replicas, rollouts, budgets, limits, and records."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from django.db.models import Max
 from django.urls import reverse
@@ -17,12 +17,14 @@ from apps.deployments.selectors import get_rollout, list_deployments, list_repli
 from apps.limits.models import LimitEvent
 from apps.limits.selectors.limits import list_raise_requests
 from apps.usage.models import BudgetAlert
+from apps.usage.policies.forecast import month_of
 from apps.usage.selectors.health import get_record_health, health_since
 
 LATELY = timedelta(days=1)
 SHOWN = 100
 _RANK = {"breach": 0, "warning": 1, "unknown": 2}
 _FULL_PERCENT = 100
+_MORE_THAN_A_MONTH = timedelta(days=33)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class Alert:
 
 def list_alerts_now(*, actor: Actor, now: datetime) -> list[Alert]:
     """The worst first, then the oldest."""
-    live = list(_from_frame(read_frame(now_s=time.time())["verdict"]["problems"]))
+    live = list(_from_frame(read_frame(now_s=now.timestamp())["verdict"]["problems"]))
     # What is said of a deployment already is not said again of its rollout and each of its replicas.
     said = {alert.url for alert in live}
     found = [*live, *_of_replicas(said), *_of_rollouts(said), *_of_budgets(now), *_of_raises(actor), *_of_records(now)]
@@ -93,9 +95,12 @@ def _of_rollouts(said: set[str]) -> Iterator[Alert]:
 
 
 def _of_budgets(now: datetime) -> Iterator[Alert]:
-    """The highest threshold that this month has passed."""
-    told = BudgetAlert.objects.filter(month=_month_of(now)).values("budget_id", "budget__name", "budget__tenant__name")
-    for row in told.annotate(percent=Max("threshold_percent"), last=Max("raised_at")).order_by("-last")[:SHOWN]:
+    """The highest threshold that this month, as the budget counts it, has passed."""
+    told = BudgetAlert.objects.filter(withdrawn_at=None, month__gt=(now - _MORE_THAN_A_MONTH).date())
+    rows = told.values("month", "budget_id", "budget__name", "budget__zone", "budget__tenant__name")
+    for row in rows.annotate(percent=Max("threshold_percent"), last=Max("raised_at")).order_by("-last"):
+        if row["month"] != month_of(now, ZoneInfo(row["budget__zone"])).first_day:
+            continue
         yield Alert(
             level="breach" if row["percent"] >= _FULL_PERCENT else "warning",
             text=f"Budget {row['budget__name']} has passed, or will, {row['percent']} % of its amount this month",
@@ -171,7 +176,3 @@ def _budgets_told(since: datetime) -> Iterator[Alert]:
 
 def _url_of(deployment_id: UUID) -> str:
     return reverse("console:deployment", args=[deployment_id])
-
-
-def _month_of(now: datetime) -> date:
-    return now.date().replace(day=1)

@@ -8,9 +8,10 @@ from django.views.decorators.http import require_safe
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.rendering import render_page
-from apps.console.selectors.accelerators import get_accelerator, list_replicas_on
+from apps.console.selectors.accelerators import list_replicas_on
 from apps.console.selectors.live import read_frame, read_logs
 from apps.deployments.selectors import get_replica, list_events
+from apps.fleet.selectors import get_accelerator
 
 EVENTS_SHOWN = 50
 

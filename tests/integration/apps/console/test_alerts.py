@@ -1,12 +1,14 @@
 """What needs somebody stands on one page, once, with since when and for whom."""
 
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils.timezone import now
 
 from apps.deployments.models import Replica, ReplicaEvent
 from apps.usage.models import BudgetAlert
+from apps.usage.policies.forecast import month_of
 
 pytestmark = pytest.mark.integration
 
@@ -37,17 +39,27 @@ def test_what_failed_within_a_day_stands_below_and_what_is_older_does_not(yard, 
     assert "long ago" not in lately
 
 
+def tell_threshold(budget, percent, **facts):
+    BudgetAlert.objects.create(
+        budget=budget,
+        month=month_of(now(), ZoneInfo(budget.zone)).first_day,
+        threshold_percent=percent,
+        is_forecast=False,
+        channel="mail",
+        spent_usd=100,
+        raised_at=now(),
+        **facts,
+    )
+
+
+def test_a_threshold_that_a_rerating_took_back_needs_nobody(yard, open_as):
+    tell_threshold(yard.budget, 100, withdrawn_at=now())
+    assert [alert for alert in alerts_of(open_as("operator")) if alert.kind == "budget"] == []
+
+
 def test_a_budget_that_is_passed_is_said_with_its_highest_share(yard, open_as):
     for percent in (50, 100):
-        BudgetAlert.objects.create(
-            budget=yard.budget,
-            month=now().date().replace(day=1),
-            threshold_percent=percent,
-            is_forecast=False,
-            channel="mail",
-            spent_usd=100,
-            raised_at=now(),
-        )
+        tell_threshold(yard.budget, percent)
     (alert,) = [alert for alert in alerts_of(open_as("operator")) if alert.kind == "budget"]
     assert (alert.level, alert.whom) == ("breach", yard.people.tenant.name)
     assert "100 %" in alert.text
