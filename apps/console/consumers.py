@@ -1,4 +1,4 @@
-"""/ws/console/: the last 15 minutes once, then a frame a second, for operators."""
+"""/ws/console/: the last 15 minutes once, then a frame a second of what the page says it shows, for operators."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,8 @@ from typing import Any
 
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
-from apps.console.selectors.live import read_frame, read_history
+from apps.console.policies.shown import Shown, read_keys
+from apps.console.selectors.live import Frame, read_frame, read_history, told_verdict
 from apps.identity.selectors import find_person_of
 from apps.routing.consumers.database import in_database_thread
 from apps.tenants.matrix import Permission, may_somewhere
@@ -24,13 +25,13 @@ class SharedFrame:
     """The newest frame of this process, read again once it is old; one reader at a time, however many look."""
 
     def __init__(self) -> None:
-        self._frame: dict[str, Any] = {}
+        self._frame: Frame | None = None
         self._read_at_s = float("-inf")
         self._lock = asyncio.Lock()
 
-    async def get(self) -> dict[str, Any]:
+    async def get(self) -> Frame:
         async with self._lock:
-            if time.monotonic() - self._read_at_s >= _FRESH_FOR_S:
+            if self._frame is None or time.monotonic() - self._read_at_s >= _FRESH_FOR_S:
                 self._frame = await in_database_thread(read_frame, now_s=time.time())
                 self._read_at_s = time.monotonic()
             return self._frame
@@ -42,6 +43,10 @@ _shared_frame = SharedFrame()
 class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     rule = Permission.OPERATE
     pushing: asyncio.Task[None] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._shown = Shown()
 
     async def connect(self) -> None:
         refusal = await in_database_thread(_refusal_for, self.scope)
@@ -57,17 +62,29 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channel
             with contextlib.suppress(asyncio.CancelledError):
                 await self.pushing
 
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **_: Any) -> None:
-        """The console only listens; whatever a client sends is ignored."""
+    async def receive(self, text_data: str | None = None, **_: Any) -> None:
+        """A page names the keys that it shows; whatever else a client sends is ignored."""
+        keys = read_keys(text_data)
+        if keys is not None:
+            self._shown.ask(keys)
 
     async def _push(self) -> None:
-        await self.send_json(await in_database_thread(read_history))
+        await self.send_json(await in_database_thread(read_history, now_s=time.time()))
         while True:
             if refusal := await in_database_thread(_refusal_for, self.scope):
                 await self.close(code=refusal)
                 return
-            await self.send_json(await _shared_frame.get())
+            await self.send_json(self._message_of(await _shared_frame.get()))
             await asyncio.sleep(FRAME_EVERY_S)
+
+    def _message_of(self, frame: Frame) -> dict[str, Any]:
+        return {
+            "type": "frame",
+            "at": frame.at_s,
+            "verdict": told_verdict(frame.verdict),
+            "values": self._shown.changes(frame.values.get),
+            "samples": frame.samples,
+        }
 
 
 def _refusal_for(scope: Mapping[str, Any]) -> int | None:

@@ -1,6 +1,6 @@
 """What the address of a usage page asks for. Every value may be wrong: then the domain or this module refuses it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlencode
 from uuid import UUID
@@ -72,6 +72,33 @@ def read_usage_query(params: QueryDict, *, now: datetime) -> UsageQuery:
         end_user=read_text(params, "end_user"),
         workflow_id=read_text(params, "workflow"),
     )
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of the page's days, to the moment, as marked in a chart. None leaves that end where the days have it."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def of(self, scope: UsageScope) -> UsageScope:
+        start, end = max(scope.start, self.since or scope.start), min(scope.end, self.until or scope.end)
+        return replace(scope, start=start, end=end)
+
+
+def read_span(params: QueryDict) -> Span:
+    return Span(_read_moment(params, "since"), _read_moment(params, "until"))
+
+
+def _read_moment(params: QueryDict, name: str) -> datetime | None:
+    text = params.get(name, "")
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise InvalidInputError(f"{name} is not a moment", fields={name: "is no ISO 8601 date and time"}) from error
+    if found is not None and found.tzinfo is None:
+        raise InvalidInputError(f"{name} names no time zone", fields={name: "needs an offset, like 09:00:00Z"})
+    return found
 
 
 def read_text(params: QueryDict, name: str) -> str:

@@ -30,7 +30,7 @@ class NodeFrame(Struct, frozen=True, kw_only=True):
 
 
 class SeriesPoint(Struct, frozen=True, kw_only=True):
-    """One second of one gateway, for charts."""
+    """One second of the gateways that one process hears, for charts: what an Overview says of them."""
 
     at: float
     requests_per_s: float | None = None
@@ -99,18 +99,8 @@ def is_stale(frame: NodeFrame, now_s: float) -> bool:
     return now_s - frame.received_at > STALE_AFTER_S
 
 
-def point_of(frame: NodeFrame) -> SeriesPoint:
-    gateway = frame.telemetry.gateway
-    return SeriesPoint(
-        at=frame.received_at,
-        requests_per_s=frame.rates.requests_per_s,
-        input_tokens_per_s=frame.rates.input_tokens_per_s,
-        output_tokens_per_s=frame.rates.output_tokens_per_s,
-        running_requests=gateway.running_requests if gateway else None,
-        queued_requests=gateway.queued_requests if gateway else None,
-        ttft_ms_p50=gateway.ttft_ms_p50 if gateway else None,
-        ttft_ms_p95=gateway.ttft_ms_p95 if gateway else None,
-    )
+def point_of(overview: Overview) -> SeriesPoint:
+    return SeriesPoint(**{name: getattr(overview, name) for name in SeriesPoint.__struct_fields__})
 
 
 def overview_of(frames: Sequence[NodeFrame], now_s: float) -> Overview:

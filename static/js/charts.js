@@ -1,10 +1,14 @@
-// Charts over the last 15 minutes that share one cursor. Unknown values are gaps.
+// Charts over the last 15 minutes that share one cursor and one stretch of time: what is marked in one, all show, until
+// the page goes back to now. Unknown values are gaps.
 (() => {
   "use strict";
   const WINDOW_S = 15 * 60;
   const HEIGHT_PX = 168;
+  const SHORTEST_PX = 4;
   const sync = uPlot.sync("page");
   const charts = [];
+  const bar = document.getElementById("chart-stretch");
+  let stretch = null;
 
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // Canvas does not know light-dark(): let an element resolve the token.
@@ -64,16 +68,47 @@
       height: HEIGHT_PX,
       padding: [12, 20, 0, 0],
       legend: { show: false },
-      cursor: { sync: { key: sync.key }, points: { size: 6 }, y: false, drag: { x: false, y: false } },
+      cursor: { sync: { key: sync.key }, points: { size: 6 }, y: false, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, limit) * 1.15 || 1] } },
       axes: [
         axis({ values: (_, ticks) => ticks.map((at) => clock.format(at * 1000)), size: 28, space: 72, grid: { show: false } }),
         axis({ values: (_, ticks) => ticks.map((value) => number.format(value)), size: 48, space: 36 }),
       ],
       series: [{}, ...series],
-      hooks: { draw: [sloLine(limit)], setCursor: [(chart) => readOut(place, chart)] },
+      hooks: { draw: [sloLine(limit)], setCursor: [(chart) => readOut(place, chart)], setSelect: [mark] },
     };
   }
+
+  function mark(chart) {
+    const { left, width } = chart.select;
+    if (width < SHORTEST_PX) return;
+    show({ min: chart.posToVal(left, "x"), max: chart.posToVal(left + width, "x") });
+    chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  }
+
+  function show(asked) {
+    stretch = asked;
+    bar.hidden = !asked;
+    if (asked) sayStretch(asked);
+    charts.filter((entry) => entry.data).forEach(scale);
+  }
+
+  function sayStretch({ min, max }) {
+    const time = (at) => new Date(at * 1000).toLocaleTimeString();
+    bar.querySelector("[data-stretch-text]").textContent = `${time(min)} – ${time(max)}`;
+    const link = bar.querySelector("[data-stretch-link]");
+    const url = new URL(link.href);
+    url.searchParams.set("since", new Date(Math.floor(min) * 1000).toISOString());
+    url.searchParams.set("until", new Date(Math.ceil(max) * 1000).toISOString());
+    link.href = url;
+  }
+
+  function scale(entry) {
+    const last = entry.data[0].at(-1) || Date.now() / 1000;
+    entry.plot.setScale("x", stretch || { min: last - WINDOW_S, max: last });
+  }
+
+  bar.querySelector("[data-stretch-end]").addEventListener("click", () => show(null));
 
   // The legend above a chart shows the values under the cursor, else the newest.
   function readOut(place, chart) {
@@ -96,10 +131,9 @@
 
   function set(entry, data) {
     entry.data = data;
-    const last = data[0].at(-1) || Date.now() / 1000;
     entry.plot.batch(() => {
       entry.plot.setData(data, false);
-      entry.plot.setScale("x", { min: last - WINDOW_S, max: last });
+      scale(entry);
     });
     readOut(entry.place, entry.plot);
   }

@@ -1,4 +1,5 @@
-// One websocket: history once, then one frame a second. Elements say what they show by data-live="key".
+// One websocket: history once, then one frame a second. Elements say what they show by data-live="key"; the page asks
+// for those keys, and a frame has the ones that have changed.
 (() => {
   "use strict";
   const RETRY_MIN_MS = 500;
@@ -7,12 +8,19 @@
   const SIGNED_OUT = 4401;
   const dot = document.querySelector("[data-link-dot]");
   const words = document.querySelector("[data-link-text]");
+  const age = document.querySelector("[data-link-age]");
   let retryMs = RETRY_MIN_MS;
   let heardAt = 0;
+  let socket;
 
   function sayLost(silentMs) {
-    words.textContent = `No live data for ${Math.round(silentMs / 1000)} s`;
+    age.textContent = ` for ${Math.round(silentMs / 1000)} s`;
     document.dispatchEvent(new CustomEvent("live-lost"));
+  }
+
+  // The words are read out when they change; the age, which changes each second, stands beside them.
+  function say(text) {
+    if (words.textContent !== text) words.textContent = text;
   }
 
   function showLink() {
@@ -20,8 +28,9 @@
     const isLive = heardAt > 0 && silentMs < SILENT_AFTER_MS;
     document.body.classList.toggle("is-offline", heardAt > 0 && !isLive);
     dot.dataset.state = isLive ? "ok" : heardAt ? "breach" : "unknown";
-    if (isLive) words.textContent = "Live";
-    else if (heardAt) sayLost(silentMs);
+    age.textContent = "";
+    if (isLive) say("Live");
+    else if (heardAt) say("No live data"), sayLost(silentMs);
   }
 
   function showValue(element, value) {
@@ -53,10 +62,17 @@
     },
   };
 
+  function ask() {
+    if (socket?.readyState !== WebSocket.OPEN) return;
+    const keys = [...document.querySelectorAll("[data-live]")].map((element) => element.dataset.live);
+    socket.send(JSON.stringify({ show: [...new Set(keys)] }));
+  }
+
   function connect() {
     const url = new URL(document.body.dataset.liveUrl, location.href);
     url.protocol = url.protocol.replace("http", "ws");
-    const socket = new WebSocket(url);
+    socket = new WebSocket(url);
+    socket.addEventListener("open", ask);
     socket.addEventListener("message", (event) => {
       heardAt = Date.now();
       retryMs = RETRY_MIN_MS;
@@ -74,5 +90,6 @@
   if (document.body.dataset.liveUrl) {
     connect();
     setInterval(showLink, 1000);
+    document.addEventListener("htmx:afterSettle", ask);
   }
 })();

@@ -7,16 +7,20 @@
   const list = verdict.querySelector("[data-verdict-list]");
   let shown = "";
 
-  function line(problem) {
+  function line({ level, text, url }) {
     const item = document.createElement("li");
     const link = document.createElement("a");
-    link.className = "state";
-    link.dataset.state = problem.level;
-    link.href = problem.url;
-    link.textContent = problem.text;
+    if (level) {
+      link.className = "state";
+      link.dataset.state = level;
+    }
+    link.href = url;
+    link.textContent = text;
     item.append(link);
     return item;
   }
+
+  const rest = (more) => (more ? [line({ text: `and ${more} more`, url: verdict.dataset.alertsUrl })] : []);
 
   function show(found) {
     if (JSON.stringify(found) === shown) return;
@@ -24,7 +28,7 @@
     verdict.dataset.state = found.state;
     title.textContent = found.title;
     note.textContent = found.note;
-    list.replaceChildren(...found.problems.map(line));
+    list.replaceChildren(...found.problems.map(line), ...rest(found.more));
   }
 
   // Silence is not health.
@@ -33,6 +37,7 @@
     title: "Not known",
     note: "The control plane is silent, so what stands below is old. Gateways go on serving without it.",
     problems: [],
+    more: 0,
   };
 
   document.addEventListener("live-frame", ({ detail }) => show(detail.verdict));

@@ -150,12 +150,11 @@ def samples_of(overview: Overview) -> dict[str, float | None]:
     return {name: getattr(overview, name) for name in SERIES}
 
 
-def history_of(series: Sequence[Sequence[SeriesPoint]]) -> dict[str, Any]:
-    """All nodes' points on one clock of whole seconds: sums, trailing means of rates, percentiles of the slowest."""
+def history_of(points: Sequence[SeriesPoint]) -> dict[str, Any]:
+    """What processes told of each whole second: sums, trailing means of rates, percentiles of the slowest."""
     by_second: dict[int, list[SeriesPoint]] = {}
-    for points in series:
-        for point in points:
-            by_second.setdefault(int(point.at), []).append(point)
+    for point in points:
+        by_second.setdefault(int(point.at), []).append(point)
     seconds = sorted(by_second)
     combined = {name: [_combined(by_second[at], name) for at in seconds] for name in SERIES}
     return {"at": seconds, "series": combined | {name: trailing_means(combined[name]) for name in RATES}}
@@ -176,7 +175,3 @@ def _combined(points: Sequence[SeriesPoint], name: str) -> float | None:
     if not known:
         return None
     return max(known) if name in _WORST_OF else sum(known)
-
-
-def merge(parts: Sequence[Mapping[str, Value]]) -> dict[str, Value]:
-    return {key: value for part in parts for key, value in part.items()}

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -11,7 +10,8 @@ from django.db.models import Max
 from django.urls import reverse
 
 from apps.common.actors import Actor
-from apps.console.selectors.live import read_frame
+from apps.console.policies.verdict import Verdict
+from apps.console.selectors.live import read_frame, url_of
 from apps.deployments.models import ReplicaEvent, ReplicaState
 from apps.deployments.selectors import get_rollout, list_deployments, list_replicas
 from apps.limits.models import LimitEvent
@@ -41,7 +41,7 @@ class Alert:
 
 def list_alerts_now(*, actor: Actor, now: datetime) -> list[Alert]:
     """The worst first, then the oldest."""
-    live = list(_from_frame(read_frame(now_s=now.timestamp())["verdict"]["problems"]))
+    live = list(_from_verdict(read_frame(now_s=now.timestamp()).verdict))
     # What is said of a deployment already is not said again of its rollout and each of its replicas.
     said = {alert.url for alert in live}
     found = [*live, *_of_replicas(said), *_of_rollouts(said), *_of_budgets(now), *_of_raises(actor), *_of_records(now)]
@@ -54,15 +54,15 @@ def list_alerts_lately(*, now: datetime) -> list[Alert]:
     return sorted(found, key=lambda alert: alert.since or now, reverse=True)[:SHOWN]
 
 
-def _from_frame(problems: list[dict[str, Any]]) -> Iterator[Alert]:
-    for problem in problems:
+def _from_verdict(verdict: Verdict) -> Iterator[Alert]:
+    for problem in verdict.problems:
         yield Alert(
-            level=problem["level"],
-            text=problem["text"],
+            level=problem.level,
+            text=problem.text,
             kind="live",
-            url=problem["url"],
-            whom=problem["whom"],
-            since=datetime.fromisoformat(problem["since"]) if problem["since"] else None,
+            url=url_of(problem),
+            whom=problem.whom,
+            since=problem.since,
         )
 
 

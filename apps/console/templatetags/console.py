@@ -46,7 +46,7 @@ def state(word: str, level: str = "", title: str = "") -> SafeString:
 def live(context: template.Context, *parts: Any) -> SafeString:
     """A value of the live frame, which the page keeps fresh: `{% live "node" node.pk "running" %}`."""
     key = ".".join(map(str, parts))
-    value = context["frame"]["values"].get(key, UNREPORTED)
+    value = context["frame"].values.get(key, UNREPORTED)
     return format_html(
         '<span class="num{}" data-live="{}" title="{}">{}<span class="unit"> {}</span></span>',
         " unknown" if value["text"] == UNKNOWN else "",
@@ -60,7 +60,7 @@ def live(context: template.Context, *parts: Any) -> SafeString:
 @register.simple_tag(takes_context=True)
 def live_state(context: template.Context, *parts: Any) -> SafeString:
     key = ".".join([*map(str, parts), "state"])
-    value = context["frame"]["values"].get(key, UNREPORTED)
+    value = context["frame"].values.get(key, UNREPORTED)
     return format_html(
         '<span class="state" data-live="{}" data-state="{}" title="{}">{}</span>',
         key,

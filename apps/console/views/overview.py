@@ -2,30 +2,43 @@
 
 import json
 import time
-from typing import Any
+from typing import Any, TypeVar
 
+from django.db.models import Case, Model, QuerySet, When
 from django.http import HttpResponseBase
 from django.urls import reverse
 
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.links import page_links
 from apps.console.rendering import render_page
-from apps.console.selectors.live import read_frame, tightest_ttft_slo
+from apps.console.selectors.live import read_frame, told_verdict
+from apps.console.selectors.picture import tightest_ttft_slo
 from apps.deployments.selectors import list_replicas
 from apps.fleet.selectors import list_nodes
+
+Row = TypeVar("Row", bound=Model)
+ROWS_SHOWN = 10
 
 
 @page(operators)
 def overview(request: ConsoleRequest) -> HttpResponseBase:
-    slo = tightest_ttft_slo()
+    slo, frame = tightest_ttft_slo(), read_frame(now_s=time.time())
+    nodes, replicas = list_nodes(), list_replicas()
     context = {
-        "frame": read_frame(now_s=time.time()),
+        "frame": frame,
+        "verdict": told_verdict(frame.verdict),
         "charts": _charts(slo[1] if slo else None),
         "links": page_links(),
-        "nodes": list_nodes(),
-        "replicas": list_replicas(),
+        "nodes": _worst_first(nodes, "online", "name")[:ROWS_SHOWN],
+        "node_count": nodes.count(),
+        "replicas": _worst_first(replicas, "ready", "deployment__name", "pk")[:ROWS_SHOWN],
+        "replica_count": replicas.count(),
     }
     return render_page(request, "overview.html", context)
+
+
+def _worst_first(rows: QuerySet[Row], well: str, *then: str) -> QuerySet[Row]:
+    return rows.order_by(Case(When(state=well, then=1), default=0), *then)
 
 
 def _charts(ttft_slo_ms: int | None) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from apps.console.policies.decisions import Panel, endpoint_ids_of, panel_of
 from apps.console.policies.periods import LABELS
 from apps.console.policies.phases import phases_of
 from apps.console.rendering import render_page
-from apps.console.usage_query import UsageQuery, read_id, read_text, read_usage_query
+from apps.console.usage_query import UsageQuery, read_id, read_span, read_text, read_usage_query
 from apps.deployments.selectors import name_deployments, name_replicas
 from apps.fleet.selectors import name_nodes
 from apps.registry.selectors import name_versions
@@ -28,6 +28,7 @@ from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import get_tenant, list_tenants, name_keys, name_tenants, name_users
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.records import count_newer_records, get_record, page_of_records, search_records
+from apps.usage.selectors.sums import UsageScope
 from apps.usage.serializers.usage import RECORD_FIELDS
 
 NAMERS: dict[str, Callable[[set[UUID]], dict[UUID, str]]] = {
@@ -64,6 +65,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
     readable = readable_tenants(actor=request.actor)
     context = {
         "query": query,
+        "span": read_span(request.GET),
         "rows": _named(listing.rows),
         "listing": listing,
         "is_by_time": listing.sorting == NEWEST_FIRST,
@@ -87,7 +89,7 @@ def requests(request: ConsoleRequest) -> HttpResponseBase:
 def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first. There is no prompt in a record, so there is none here."""
     query = read_usage_query(request.GET, now=now())
-    records = search_records(scope=query.scope(request.actor), **_filters(request, query))
+    records = search_records(scope=_scope(request, query), **_filters(request, query))
     rows = records.values_list(*RECORD_FIELDS).iterator(chunk_size=CSV_CHUNK_ROWS)
     answer = StreamingHttpResponse(csv_lines(RECORD_FIELDS, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="requests.csv"'
@@ -99,7 +101,7 @@ def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
 def requests_newer(request: ConsoleRequest) -> HttpResponseBase:
     """How many have come since the list was read; they wait behind a link, so that no row moves."""
     query, than = read_usage_query(request.GET, now=now()), read_id(request.GET, "than")
-    count = count_newer_records(scope=query.scope(request.actor), than=than) if than else 0
+    count = count_newer_records(scope=_scope(request, query), than=than) if than else 0
     return render_page(request, "requests_newer.html", {"count": count})
 
 
@@ -121,13 +123,17 @@ def _listed(
     request: ConsoleRequest, query: UsageQuery, filters: dict[str, Any], before: UUID | None
 ) -> Listing[UsageRecord]:
     """By time through all there are; by another column the newest MOST_SORTED, as no index has them in its order."""
-    scope = query.scope(request.actor)
+    scope = _scope(request, query)
     if read_sorting(request.GET, COLUMNS, default="-arrived") == NEWEST_FIRST:
         found, has_more = page_of_records(scope=scope, before=before, **filters)
         return Listing(found, NEWEST_FIRST, found[-1].record_id if has_more else None, before is None)
     newest = search_records(scope=scope, **filters).values("record_id")[:MOST_SORTED]
     among = UsageRecord.objects.filter(record_id__in=newest, arrived_at__gte=scope.start, arrived_at__lt=scope.end)
     return list_page(among, request.GET, COLUMNS, default="-arrived", identity="record_id")
+
+
+def _scope(request: ConsoleRequest, query: UsageQuery) -> UsageScope:
+    return read_span(request.GET).of(query.scope(request.actor))
 
 
 def _waits_for_more(listing: Listing[UsageRecord]) -> bool:

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 from django.db import Error as DatabaseError
 from django.utils import timezone
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from apps.common import live
@@ -23,8 +24,8 @@ from apps.routing.consumers.session import Newest
 from apps.routing.consumers.usage_inbox import UsageInbox
 from apps.routing.consumers.writes import store_usage
 from apps.routing.selectors.status import get_newest_envelope
-from apps.telemetry.policies import NodeFrame, overview_of, rates_between, with_tails
-from apps.telemetry.services.frames import store_frames
+from apps.telemetry.policies import NodeFrame, overview_of, point_of, rates_between, with_tails
+from apps.telemetry.services.frames import extend_series, store_frames
 from workers.contracts.telemetry import NodeTelemetry
 
 log = logging.getLogger(__name__)
@@ -134,11 +135,12 @@ class LinkHub:
         client = new_async_client()
         try:
             while True:
-                await asyncio.sleep(TELEMETRY_EACH_S)
+                # On whole seconds, so that what several processes tell of the same second adds up.
+                await asyncio.sleep(TELEMETRY_EACH_S - time.time() % TELEMETRY_EACH_S)
                 frames, self._unsent = self._unsent, {}
                 stored = store_frames(client, {str(node_id): frame for node_id, frame in frames.items()})
                 await _guarded("store telemetry", _within(VALKEY_TIMEOUT_S, stored))
-                await _guarded("publish telemetry", _within(VALKEY_TIMEOUT_S, self._publish_overview()))
+                await _guarded("publish telemetry", _within(VALKEY_TIMEOUT_S, self._tell_overview(client)))
                 await _guarded("note who was heard", self._note_seen())
         finally:
             await client.aclose()
@@ -154,9 +156,11 @@ class LinkHub:
             if node_id in self._links:
                 self._links[node_id].missed()
 
-    async def _publish_overview(self) -> None:
+    async def _tell_overview(self, client: Redis) -> None:
         overview = overview_of(list(self._frames.values()), time.time())
         await live.publish(live.OVERVIEW, msgspec.to_builtins(overview))
+        if overview.nodes_reporting:
+            await extend_series(client, point_of(overview))
 
 
 async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:

@@ -1,7 +1,6 @@
 """Live values out of Valkey. With Valkey away everything is unknown: empty lists, None, never a zero."""
 
 import logging
-from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -13,7 +12,8 @@ from apps.telemetry.policies import NodeFrame, Overview, SeriesPoint, overview_o
 log = logging.getLogger(__name__)
 
 FRAMES_KEY = "tokenyard.frames"
-SERIES_KEY = "tokenyard.series.{node_id}"
+SERIES_KEY = "tokenyard.series"
+SERIES_S = 900
 
 _decode_frame = msgspec.json.Decoder(NodeFrame).decode
 _decode_point = msgspec.json.Decoder(SeriesPoint).decode
@@ -42,23 +42,11 @@ def get_overview(*, now_s: float) -> Overview:
     return overview_of(list_frames(), now_s)
 
 
-def list_series(node_id: UUID) -> list[SeriesPoint]:
-    """The last 15 minutes of a node's gateway, oldest first, at most a point a second."""
+def list_series(*, since_s: float) -> list[SeriesPoint]:
+    """Of every process that hears nodes, oldest first; none is older than SERIES_S."""
     try:
-        values = blocking_client().lrange(SERIES_KEY.format(node_id=node_id), 0, -1)
+        values = blocking_client().zrangebyscore(SERIES_KEY, since_s, "+inf")
     except (RedisError, OSError) as error:
         log.warning("live values are unknown", extra={"error": str(error)})
         return []
     return [_decode_point(value) for value in values]
-
-
-def list_recent_points(node_ids: Sequence[UUID], *, count: int) -> list[list[SeriesPoint]]:
-    """The newest points of each node's gateway, oldest first, in one round trip."""
-    try:
-        pipeline = blocking_client().pipeline(transaction=False)
-        for node_id in node_ids:
-            pipeline.lrange(SERIES_KEY.format(node_id=node_id), -count, -1)
-        return [[_decode_point(value) for value in values] for values in pipeline.execute()]
-    except (RedisError, OSError) as error:
-        log.warning("live values are unknown", extra={"error": str(error)})
-        return []

@@ -1,17 +1,14 @@
 """Live values into Valkey, once a second for all nodes of a process: one pipeline, whatever their number."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
-from apps.telemetry.policies import NodeFrame, point_of
-from apps.telemetry.selectors.frames import FRAMES_KEY, SERIES_KEY
+from apps.telemetry.policies import NodeFrame, SeriesPoint
+from apps.telemetry.selectors.frames import FRAMES_KEY, SERIES_KEY, SERIES_S
 
 FRAME_TTL_S = 60
-SERIES_POINTS = 900
-SERIES_TTL_S = 1200
 
 
 async def store_frames(client: Redis, frames: Mapping[str, NodeFrame]) -> None:
@@ -21,13 +18,13 @@ async def store_frames(client: Redis, frames: Mapping[str, NodeFrame]) -> None:
     pipeline = client.pipeline(transaction=False)
     pipeline.hset(FRAMES_KEY, mapping={node_id: msgspec.json.encode(frame) for node_id, frame in frames.items()})
     pipeline.hexpire(FRAMES_KEY, FRAME_TTL_S, *frames)
-    for node_id, frame in frames.items():
-        if frame.telemetry.gateway is not None:
-            _extend_series(pipeline, SERIES_KEY.format(node_id=node_id), frame)
     await pipeline.execute()
 
 
-def _extend_series(pipeline: Any, series: str, frame: NodeFrame) -> None:
-    pipeline.rpush(series, msgspec.json.encode(point_of(frame)))
-    pipeline.ltrim(series, -SERIES_POINTS, -1)
-    pipeline.expire(series, SERIES_TTL_S)
+async def extend_series(client: Redis, point: SeriesPoint) -> None:
+    """One point a second of each process that hears nodes. Raises RedisError when Valkey is away."""
+    pipeline = client.pipeline(transaction=False)
+    pipeline.zadd(SERIES_KEY, {msgspec.json.encode(point): point.at})
+    pipeline.zremrangebyscore(SERIES_KEY, "-inf", point.at - SERIES_S)
+    pipeline.expire(SERIES_KEY, SERIES_S)
+    await pipeline.execute()

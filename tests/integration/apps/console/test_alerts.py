@@ -7,6 +7,7 @@ import pytest
 from django.utils.timezone import now
 
 from apps.deployments.models import Replica, ReplicaEvent
+from apps.fleet.models import Node
 from apps.usage.models import BudgetAlert
 from apps.usage.policies.forecast import month_of
 
@@ -63,3 +64,22 @@ def test_a_budget_that_is_passed_is_said_with_its_highest_share(yard, open_as):
     (alert,) = [alert for alert in alerts_of(open_as("operator")) if alert.kind == "budget"]
     assert (alert.level, alert.whom) == ("breach", yard.people.tenant.name)
     assert "100 %" in alert.text
+
+
+def test_one_kind_may_be_looked_at_alone(yard, open_as):
+    page = open_as("operator").get("/alerts/?kind=request")
+    assert {alert.kind for alert in page.context["now"]} == {"request"}
+    assert page.context["open_count"] == 1
+    assert "records" in page.context["kinds"]
+
+
+def test_of_a_thousand_things_the_worst_hundred_stand_there_and_all_are_counted(yard, open_as):
+    Node.objects.bulk_create(
+        Node(name=f"silent{number}", state="offline", token_sha256=f"{number:064d}", created_at=now())
+        for number in range(150)
+    )
+    page = open_as("operator").get("/alerts/")
+    assert (len(page.context["now"]), page.context["open_count"] > 150) == (100, True)
+    overview = open_as("operator").get("/overview/")
+    assert (len(overview.context["verdict"]["problems"]), overview.context["verdict"]["more"] >= 138) == (12, True)
+    assert [node.state for node in overview.context["nodes"]] == ["offline"] * 10

@@ -49,6 +49,21 @@ def test_what_was_refused_outright_may_be_sent_again(yard, open_as):
     assert [client.post(path, {"act": "explode", "_once": "a"}).status_code for _ in range(2)] == [400, 400]
 
 
+@pytest.mark.parametrize(
+    ("act", "sent", "said"),
+    [
+        ("change", {"amount": "many", "burst": "7"}, "Enter a number."),
+        ("raise", {"amount": "0", "hours": "2"}, "Less than the limit."),
+    ],
+)
+def test_a_refused_change_of_a_limit_stands_open_in_its_dialog_with_what_was_typed(yard, open_as, act, sent, said):
+    page = open_as("operator").post(f"/limits/{yard.limit.pk}/{act}/", sent)
+    assert page.status_code == 200
+    (row,) = [row for row in page.context["rows"] if row["limit"] == yard.limit]
+    form = row[f"{act}_form"]
+    assert (row["is_refused"], form.errors["amount"], form.data["amount"]) == (True, [said], sent["amount"])
+
+
 def test_a_form_that_is_sent_after_the_session_ended_leads_back_to_its_page(open_as, keys_page):
     answer = open_as("nobody").post(keys_page, {"name": "late"}, HTTP_REFERER=f"http://testserver{keys_page}?q=a")
     assert (answer.status_code, answer["Location"]) == (302, f"/sign-in/?next={keys_page.replace('/', '%2F')}%3Fq%3Da")

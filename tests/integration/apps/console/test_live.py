@@ -97,12 +97,27 @@ async def test_a_page_of_another_site_gets_no_link_even_with_the_cookie():
     assert (await opened(link))["type"] == "websocket.close"
 
 
-async def test_what_a_client_sends_is_ignored():
+@pytest.mark.parametrize("sent", ["{not json", "[" * 100_000, '{"show": "nodes"}', '{"show": [1]}', "7"])
+async def test_what_names_no_keys_is_ignored(sent):
     people = await database_sync_to_async(make_people)()
     link = await database_sync_to_async(link_of)(people.operator)
     await opened(link)
-    await link.send_input({"type": "websocket.receive", "text": "{not json"})
+    await link.send_input({"type": "websocket.receive", "text": sent})
     assert (await received(link))["type"] == "history"
+    await link.send_input({"type": "websocket.disconnect", "code": 1000})
+    await link.wait(timeout=5)
+
+
+async def test_a_page_gets_the_values_it_names_and_no_others():
+    yard = await database_sync_to_async(make_yard)()
+    link = await database_sync_to_async(link_of)(yard.people.operator)
+    await opened(link)
+    assert (await received(link))["type"] == "history"
+    key = f"deployment.{yard.deployment.pk}.ready"
+    await link.send_input({"type": "websocket.receive", "text": json.dumps({"show": [key, "node.gone.state", "x.y"]})})
+    while not (values := (await received(link))["values"]):
+        pass
+    assert set(values) == {key}
     await link.send_input({"type": "websocket.disconnect", "code": 1000})
     await link.wait(timeout=5)
 
@@ -112,9 +127,9 @@ async def test_a_frame_shows_what_the_node_has_just_told():
     replica = await database_sync_to_async(yard.deployment.replicas.get)()
     await tell(yard, replica)
     frame = await database_sync_to_async(read_frame)(now_s=time.time())
-    assert frame["values"][f"replica.{replica.pk}.running"]["text"] == "3"
-    assert frame["values"][f"deployment.{yard.deployment.pk}.ready"]["text"] == "1 of 1"
-    assert frame["samples"]["ttft_ms_p95"] == 812.0
+    assert frame.values.get(f"replica.{replica.pk}.running")["text"] == "3"
+    assert frame.values.get(f"deployment.{yard.deployment.pk}.ready")["text"] == "1 of 1"
+    assert frame.samples["ttft_ms_p95"] == 812.0
 
 
 async def test_a_frame_after_silence_shows_nothing_as_zero():
@@ -122,9 +137,9 @@ async def test_a_frame_after_silence_shows_nothing_as_zero():
     replica = await database_sync_to_async(yard.deployment.replicas.get)()
     await tell(yard, replica)
     frame = await database_sync_to_async(read_frame)(now_s=time.time() + 30)
-    assert frame["values"][f"replica.{replica.pk}.running"]["text"] == "–"
-    assert frame["values"][f"node.{yard.node.pk}.running"]["is_stale"]
-    assert frame["samples"]["running_requests"] is None
+    assert frame.values.get(f"replica.{replica.pk}.running")["text"] == "–"
+    assert frame.values.get(f"node.{yard.node.pk}.running")["is_stale"]
+    assert frame.samples["running_requests"] is None
 
 
 def take_away(people, what):

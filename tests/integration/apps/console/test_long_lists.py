@@ -165,3 +165,19 @@ def test_a_tenants_models_say_how_each_answered_and_at_what_price(yard, open_as)
     assert counts == {"demo-chat": 1, "quiet": 0}
     assert "Quick start with quiet" in page.content.decode()
     assert "YOUR_KEY" in page.content.decode()
+
+
+def test_what_was_marked_in_a_chart_leaves_the_requests_of_that_time(yard, open_as):
+    arrivals = [NOW + timedelta(seconds=second) for second in (10, 70, 130)]
+    records = [make_record(tenant_id=str(yard.people.tenant.pk), arrived_at=at.timestamp()) for at in arrivals]
+    ingest_records(records=records, node_id=yard.node.pk, now=NOW + timedelta(minutes=5))
+    days = f"first={NOW:%Y-%m-%d}&last={NOW:%Y-%m-%d}"
+    span = {"since": NOW + timedelta(seconds=60), "until": NOW + timedelta(seconds=120)}
+    marked = "&".join(f"{name}={at:%Y-%m-%dT%H:%M:%S}Z" for name, at in span.items())
+    page = open_as("operator").get(f"/requests/?{days}&{marked}")
+    assert [row["record"].arrived_at for row in page.context["rows"]] == [arrivals[1]]
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "2026-11-29T10:00:00", "99999-01-01T00:00:00Z"])
+def test_a_time_that_is_none_is_refused_with_what_it_should_be(open_as, moment):
+    assert open_as("operator").get(f"/requests/?since={moment}").status_code == 400

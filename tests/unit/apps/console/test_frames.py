@@ -81,10 +81,10 @@ def test_an_engine_that_reports_no_kv_use_is_not_empty():
     assert (values["replica.r1.running"]["text"], values["replica.r1.kv"]["text"]) == ("0", "–")
 
 
-def test_nodes_share_one_clock_in_the_history():
+def test_what_two_processes_tell_of_one_second_adds_up_in_the_history():
     one = [SeriesPoint(at=10.2, running_requests=3, ttft_ms_p95=100.0), SeriesPoint(at=11.2, running_requests=5)]
     two = [SeriesPoint(at=10.9, running_requests=4, ttft_ms_p95=300.0)]
-    history = history_of([one, two])
+    history = history_of([*one, *two])
     assert history["at"] == [10, 11]
     assert history["series"]["running_requests"] == [7, 5]
     assert history["series"]["ttft_ms_p95"] == [300.0, None]
@@ -104,7 +104,7 @@ def test_a_rate_is_the_mean_of_the_last_ten_seconds_and_a_gap_stays_a_gap():
 
 
 def test_an_unknown_rate_is_not_made_known_by_older_ones():
-    recent = history_of([[SeriesPoint(at=10.0, requests_per_s=2.0), SeriesPoint(at=11.0, requests_per_s=4.0)]])
+    recent = history_of([SeriesPoint(at=10.0, requests_per_s=2.0), SeriesPoint(at=11.0, requests_per_s=4.0)])
     unknown, known = (Overview(at=NOW_S, nodes_reporting=1, nodes_stale=0, requests_per_s=rate) for rate in (None, 4.0))
     assert smoothed(unknown, recent).requests_per_s is None
     assert smoothed(known, recent).requests_per_s == 3.0

@@ -100,8 +100,13 @@ def test_engines_are_counted_and_their_kv_use_averaged_where_known():
     assert (overview.engines_ready, overview.engines_total, overview.kv_used_ratio) == (2, 3, 0.2)
 
 
+def test_a_point_is_what_the_overview_of_its_second_says():
+    point = point_of(overview_of([frame(5.0, gateway=gateway(running_requests=4))], 5.5))
+    assert (point.at, point.running_requests) == (5.5, 4)
+
+
 def test_a_point_without_a_gateway_is_unknown():
-    assert point_of(frame(5.0)).running_requests is None
+    assert point_of(overview_of([frame(5.0)], 5.0)).running_requests is None
 
 
 def test_the_end_of_a_log_stays_until_another_is_told():
