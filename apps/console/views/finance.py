@@ -21,6 +21,7 @@ from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_billed_tenants, list_tenants
 from apps.usage.selectors import accelerators, outcomes
 from apps.usage.selectors.health import get_quarantined, get_record_health, health_since, list_quarantined
+from apps.usage.selectors.reratings import list_under_way
 from apps.usage.selectors.statements import get_statement
 from apps.usage.services.quarantine import release_record
 
@@ -128,6 +129,7 @@ def _context(request: ConsoleRequest, query: UsageQuery, group: str, groups: dic
         "ranges": LABELS,
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
+        "reratings_under_way": list_under_way(query.period.start, query.period.end),
         "sees_all": has_every_tenant(request.actor),
     }
 

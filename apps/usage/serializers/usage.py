@@ -127,5 +127,8 @@ class UsageReportSerializer(serializers.Serializer[Any]):
     end = serializers.DateTimeField()
     zone = serializers.CharField()
     group_by = serializers.ListField(child=serializers.CharField())
+    reratings_under_way = serializers.ListField(
+        child=serializers.IntegerField(), help_text="numbers of those being applied: the sums are partly by old prices"
+    )
     rows = UsageRowSerializer(many=True)
     totals = UsageTotalsSerializer()
