@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -44,10 +45,12 @@ _MONTH = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 def cost(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, COST_GROUPS)
     report = accelerators.report_cost(scope=query.scope(request.actor), group_by=group)
+    billed_usd = sum((row.billed_usd for row in report.rows), Decimal())
     context = _context(request, query, group, COST_GROUPS) | {
         "report": report,
         "used_ratio": report.used_s / report.available_s if report.available_s else None,
-        "billed_usd": sum(row.billed_usd for row in report.rows),
+        "billed_usd": billed_usd,
+        "margin_usd": billed_usd - report.cost_usd,
         "csv_url": f"/api/v1/usage/cost.csv?{query.as_api_query(group_by=group)}",
     }
     return render_page(request, "cost.html", context)

@@ -103,4 +103,8 @@ def _line(page: _Page, text: str, *, size: int, style: str = "") -> None:
 
 
 def _version_of(row: UsageRow) -> str:
-    return row.names["version"] or row.names["model"] or "no model"
+    """With the route, where that has another name than the version's model."""
+    version, route = row.names["version"], row.names["model"]
+    if not version or not route or version.startswith(f"{route}:"):
+        return version or route or "no model"
+    return f"{version} by {route}"

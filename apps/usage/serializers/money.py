@@ -91,6 +91,8 @@ class CostReportSerializer(serializers.Serializer[Any]):
     idle_s = _seconds()
     unborne_s = _seconds()
     unborne_usd = _usd()
+    used_usd = _usd()
+    idle_usd = _usd()
     cost_usd = _usd()
     unpriced_s = _seconds()
 
