@@ -19,10 +19,8 @@ MILLION = Decimal(10) ** 6
 _ROWS = frozenset({"tenant", "model", "version", "price"})  # of facts, what REST names otherwise
 
 
-def _usd(label: str, unit: str, *, places: int, **more: Any) -> forms.DecimalField:
-    return forms.DecimalField(
-        label=label, min_value=0, max_digits=24, decimal_places=places, help_text=f"US dollars {unit}", **more
-    )
+def _usd(label: str, *, places: int, **more: Any) -> forms.DecimalField:
+    return forms.DecimalField(label=label, min_value=0, max_digits=24, decimal_places=places, **more)
 
 
 def _from(help_text: str) -> forms.DateTimeField:
@@ -65,12 +63,12 @@ class PriceForm(LineForm):
         empty_label="–",
         help_text="Or one version; its own price goes before its model's.",
     )
-    input_usd = _usd("Input", "per million tokens", places=6)
-    cached_input_usd = _usd("Cached input", "per million tokens", places=6)
-    output_usd = _usd("Output", "per million tokens", places=6)
-    request_usd = _usd("Per request", "each", places=12, initial=0)
+    input_usd = _usd("Input, USD per million tokens", places=6)
+    cached_input_usd = _usd("Cached input, USD per million tokens", places=6)
+    output_usd = _usd("Output, USD per million tokens", places=6)
+    request_usd = _usd("Each request, USD", places=12, initial=0)
     batch_discount_percent = forms.DecimalField(
-        label="Batch discount",
+        label="Batch discount, %",
         min_value=0,
         max_value=100,
         decimal_places=2,
@@ -127,7 +125,7 @@ class DiscountForm(LineForm):
     tenant = forms.ModelChoiceField(Tenant.objects.present(), empty_label=None)
     model = forms.ModelChoiceField(Model.objects.all(), required=False, empty_label="Every model")
     percent = forms.DecimalField(
-        label="Discount", min_value=0, max_value=100, decimal_places=2, help_text="Per cent; 0 ends a discount."
+        label="Discount, %", min_value=0, max_value=100, decimal_places=2, help_text="0 ends a discount."
     )
     effective_from = _from("UTC; empty is now.")
 
@@ -151,7 +149,7 @@ class AcceleratorPriceForm(LineForm):
     ownership = forms.ChoiceField(
         choices=Ownership.choices, help_text="A spot one costs only while its node is online."
     )
-    hour_usd = _usd("An hour", "each", places=12)
+    hour_usd = _usd("An hour, USD", places=12)
     effective_from = _from("UTC; empty is now. It counts for all hours from then on.")
     source = forms.CharField(max_length=300, required=False, help_text="Where the figure is from.")
 
@@ -175,7 +173,9 @@ class ReratingForm(forms.Form):
 class BudgetForm(forms.Form):
     name = forms.CharField(max_length=100)
     tenant = forms.ModelChoiceField(Tenant.objects.none(), required=False, empty_label="Everybody together")
-    amount_usd = forms.DecimalField(label="Amount a month", min_value=Decimal("0.01"), max_digits=20, decimal_places=2)
+    amount_usd = forms.DecimalField(
+        label="Amount a month, USD", min_value=Decimal("0.01"), max_digits=20, decimal_places=2
+    )
     public_model = forms.CharField(max_length=200, required=False, label="Model", help_text="Empty is every model.")
     zone = forms.CharField(max_length=64, initial="UTC", label="Time zone", help_text="Whose calendar months.")
     thresholds = forms.CharField(initial="50, 80, 100", help_text="Per cent of the amount, with commas.")

@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_billed_tenants, list_tenants
 from apps.usage.selectors import accelerators, outcomes
 from apps.usage.selectors.health import get_quarantined, get_record_health, health_since, list_quarantined
+from apps.usage.selectors.reratings import list_under_way
 from apps.usage.selectors.statements import get_statement
 from apps.usage.services.quarantine import release_record
 
@@ -43,10 +45,12 @@ _MONTH = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 def cost(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, COST_GROUPS)
     report = accelerators.report_cost(scope=query.scope(request.actor), group_by=group)
+    billed_usd = sum((row.billed_usd for row in report.rows), Decimal())
     context = _context(request, query, group, COST_GROUPS) | {
         "report": report,
         "used_ratio": report.used_s / report.available_s if report.available_s else None,
-        "billed_usd": sum(row.billed_usd for row in report.rows),
+        "billed_usd": billed_usd,
+        "margin_usd": billed_usd - report.cost_usd,
         "csv_url": f"/api/v1/usage/cost.csv?{query.as_api_query(group_by=group)}",
     }
     return render_page(request, "cost.html", context)
@@ -128,6 +132,7 @@ def _context(request: ConsoleRequest, query: UsageQuery, group: str, groups: dic
         "ranges": LABELS,
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
+        "reratings_under_way": list_under_way(query.period.start, query.period.end),
         "sees_all": has_every_tenant(request.actor),
     }
 

@@ -17,6 +17,7 @@ from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_tenants, name_keys_for, name_users_for
 from apps.usage.selectors.reports import UsageRow, rank_usage, report_usage, sum_usage
+from apps.usage.selectors.reratings import list_under_way
 
 GROUP_LABELS = {
     "model": "Model",
@@ -66,6 +67,7 @@ def usage(request: ConsoleRequest) -> HttpResponseBase:
         "zones": COMMON_ZONES,
         "tenants": list_tenants(actor=request.actor),
         "narrowed": _narrowed(query, request.actor),
+        "reratings_under_way": list_under_way(query.period.start, query.period.end),
         "csv_url": f"/api/v1/usage/report.csv?{query.as_api_query(group_by=_csv_groups(group))}",
         "sees_all": has_every_tenant(request.actor),
     }

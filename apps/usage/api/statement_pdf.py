@@ -12,7 +12,6 @@ from apps.usage.selectors.statements import Statement
 _HEADS = ("Requests", "Input", "Cached", "Output", "List USD", "Cost USD")
 _WIDTHS = (58, 20, 24, 20, 22, 23, 23)
 _Line = tuple[str, UsageTotals]
-_NOT_FINAL = "Not final: late records may come until a week after the month, or a price is missing."
 
 
 class _Page(FPDF):
@@ -79,15 +78,14 @@ def _notes(page: _Page, statement: Statement) -> None:
         "Each request is rounded once, to 1e-12 USD, a half upwards. Sums are exact; the amount is in whole cents.",
         "Figures in the tables are shown to six decimals.",
     ]
-    if totals.unpriced_count:
-        notes.append(f"{totals.unpriced_count:,} requests have no price yet and are not in the amount.")
     if statement.reratings:
         notes.append(f"Re-ratings applied: {', '.join(map(str, statement.reratings))}.")
-    notes.append(
-        "Final."
-        if statement.is_final
-        else "Not final: late records may come until a week after the month, or a price is missing."
-    )
+    if late := statement.latecomers.request_count:
+        notes.append(
+            f"{late:,} of the requests, {statement.latecomers.cost_usd:f} USD, came after "
+            f"{statement.complete_at.astimezone(statement.zone):%Y-%m-%d %H:%M}: an earlier statement lacks them."
+        )
+    notes.append(f"Not final: {'; '.join(statement.open_reasons)}." if statement.open_reasons else "Final.")
     for note in notes:
         _line(page, note, size=8)
 
@@ -105,4 +103,8 @@ def _line(page: _Page, text: str, *, size: int, style: str = "") -> None:
 
 
 def _version_of(row: UsageRow) -> str:
-    return row.names["version"] or row.names["model"] or "no model"
+    """With the route, where that has another name than the version's model."""
+    version, route = row.names["version"], row.names["model"]
+    if not version or not route or version.startswith(f"{route}:"):
+        return version or route or "no model"
+    return f"{version} by {route}"

@@ -1,3 +1,4 @@
+from datetime import datetime
 from typing import Any
 
 from django.http import StreamingHttpResponse
@@ -13,21 +14,32 @@ from apps.tenants.matrix import Permission
 from apps.usage.api.files import CHUNK_ROWS, csv_answer, parquet_answer
 from apps.usage.selectors.records import list_records
 from apps.usage.selectors.reports import report_usage, scope_for, sum_usage
+from apps.usage.selectors.reratings import list_under_way
 from apps.usage.selectors.sums import UsageScope
 from apps.usage.selectors.tables import records_table, report_table
 from apps.usage.serializers import usage as serializers
 
+UNDER_WAY = "x-tokenyard-reratings-under-way"
+
 
 class UsageView(ActorView):
+    """Every answer, files too, names the re-ratings under way that reach into its range, in a header."""
+
     rules = {"GET": Permission.SEE_TENANT}
     has_own_filters = True
 
     def scope(self, query: dict[str, Any]) -> UsageScope:
         start, end = serializers.default_range(self.now, query["zone"])
+        scope = self._scope(query, query.get("start", start), query.get("end", end))
+        if numbers := list_under_way(scope.start, scope.end):
+            self.headers[UNDER_WAY] = ", ".join(map(str, numbers))
+        return scope
+
+    def _scope(self, query: dict[str, Any], start: datetime, end: datetime) -> UsageScope:
         return scope_for(
             actor=self.actor,
-            start=query.get("start", start),
-            end=query.get("end", end),
+            start=start,
+            end=end,
             tenant_id=query["tenant"],
             user_id=query["user"],
             key_id=query["key"],
@@ -78,6 +90,7 @@ class ReportView(UsageView):
             "end": scope.end,
             "zone": str(query["zone"]),
             "group_by": query["group_by"],
+            "reratings_under_way": list_under_way(scope.start, scope.end),
             "rows": report_usage(scope=scope, group_by=query["group_by"], zone=query["zone"]),
             "totals": sum_usage(scope=scope),
         }

@@ -1,9 +1,11 @@
 from typing import Any
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.lookups import GreaterThan
 
 from apps.common.ids import new_id
+from apps.usage.policies.checking import LATE
 from workers.contracts.pricing import WHOLE_E8
 
 _SEARCHED = {
@@ -11,6 +13,9 @@ _SEARCHED = {
     "end_user": "usage_record_end_user",
     "error_code": "usage_record_error",
 }
+
+
+IS_LATECOMER = Q(GreaterThan(F("received_at") - F("arrived_at"), LATE))
 
 
 def _when_named(column: str, name: str) -> models.Index:
@@ -87,6 +92,7 @@ class UsageRecord(models.Model):
             *(_when_named(column, name) for column, name in _SEARCHED.items()),
             models.Index(fields=["arrived_at"], name="usage_record_unpriced", condition=Q(is_unpriced=True)),
             models.Index(fields=["arrived_at"], name="usage_record_mispriced", condition=Q(is_cost_mismatch=True)),
+            models.Index(fields=["arrived_at"], name="usage_record_latecomer", condition=IS_LATECOMER),
         ]
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ EARLIEST_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
 LATEST_S = datetime(2200, 1, 1, tzinfo=UTC).timestamp()
 MOST_TOKENS = 10**11  # so that sums fit a bigint, and the cost at the highest price its column
 LATE_DAYS = 7  # a record is welcome for so long, whatever is kept
+LATE = timedelta(days=LATE_DAYS)
 EARLY_DAYS = 7  # a clock may be wrong; days are made ahead for as long
 _is_normal = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 

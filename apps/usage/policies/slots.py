@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 SLOT_MINUTES = 15
 SLOT = timedelta(minutes=SLOT_MINUTES)
@@ -17,6 +18,19 @@ def slot_after(moment: datetime) -> datetime:
     """The first slot that begins at `moment` or later."""
     begun = slot_of(moment)
     return begun if begun == moment else begun + SLOT
+
+
+def start_of_hour(slot: datetime, zone: ZoneInfo) -> datetime:
+    """Of the local hour in which a slot begins. Where clocks move by half an hour, that is not at a full one."""
+    hour = _hour_and_offset(slot, zone)
+    while _hour_and_offset(slot - SLOT, zone) == hour:
+        slot -= SLOT
+    return slot
+
+
+def _hour_and_offset(moment: datetime, zone: ZoneInfo) -> tuple[int, timedelta | None]:
+    local = moment.astimezone(zone)
+    return local.hour, local.utcoffset()
 
 
 def cut_by_slots(start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:

@@ -72,6 +72,8 @@ class CostReport:
     idle_s: Decimal
     unborne_s: Decimal
     unborne_usd: Decimal
+    used_usd: Decimal
+    idle_usd: Decimal
     cost_usd: Decimal
     unpriced_s: Decimal
 
@@ -105,6 +107,8 @@ def report_cost(*, scope: UsageScope, group_by: str) -> CostReport:
         idle_s=_s(allocation.idle),
         unborne_s=_s(allocation.unborne),
         unborne_usd=usd_from_pico(allocation.unborne.cost_pico_usd),
+        used_usd=usd_from_pico(allocation.used.cost_pico_usd),
+        idle_usd=usd_from_pico(allocation.idle.cost_pico_usd),
         cost_usd=usd_from_pico(allocation.available.cost_pico_usd),
         unpriced_s=Decimal(supply.unpriced_us) / _SECOND,
     )

@@ -1,3 +1,4 @@
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -15,6 +16,20 @@ def get_rerating(rerating_id: UUID) -> Rerating:
     if row is None:
         raise NotFoundError("no such re-rating")
     return row
+
+
+def list_under_way(start: datetime, end: datetime) -> list[int]:
+    """Numbers of those being applied to records of the stretch, whose sums are by old and by new prices so long."""
+    return _numbers(ReratingState.APPLYING, start, end)
+
+
+def list_applied(start: datetime, end: datetime) -> list[int]:
+    return _numbers(ReratingState.APPLIED, start, end)
+
+
+def _numbers(state: ReratingState, start: datetime, end: datetime) -> list[int]:
+    rows = Rerating.objects.filter(state=state, start__lt=end, end__gt=start)
+    return sorted(rows.values_list("number", flat=True))
 
 
 def count_applied_reratings() -> int:

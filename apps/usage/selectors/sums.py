@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -26,7 +26,7 @@ from apps.usage.models import (
     UsageWorkflowTotal,
 )
 from apps.usage.models.rollups import UsageSums
-from apps.usage.policies.slots import SLOT, whole_days, whole_slots
+from apps.usage.policies.slots import SLOT, start_of_hour, whole_days, whole_slots
 
 ADDED = (
     "input_tokens",
@@ -187,7 +187,7 @@ def _moment_sql(at: str, time: str, zone: ZoneInfo) -> Any:
 def _moment(value: Any, time: str | None, zone: ZoneInfo) -> Any:
     """An hour is its first instant in UTC: two that the clocks repeat would be equal in local time."""
     if time == "hour":
-        return value - timedelta(minutes=value.astimezone(zone).minute)
+        return start_of_hour(value, zone)
     if time == "month":
         return date(value.year, value.month, 1)
     return value

@@ -91,6 +91,8 @@ class CostReportSerializer(serializers.Serializer[Any]):
     idle_s = _seconds()
     unborne_s = _seconds()
     unborne_usd = _usd()
+    used_usd = _usd()
+    idle_usd = _usd()
     cost_usd = _usd()
     unpriced_s = _seconds()
 
@@ -182,6 +184,13 @@ class StatementQuerySerializer(serializers.Serializer[Any]):
         return date.fromisoformat(f"{value}-01")
 
 
+class LatecomersSerializer(serializers.Serializer[Any]):
+    """What came after the seven days in which late records are awaited; it is in the amount."""
+
+    request_count = serializers.IntegerField()
+    cost_usd = _usd()
+
+
 class StatementSerializer(serializers.Serializer[Any]):
     tenant_id = serializers.UUIDField(source="tenant.pk")
     tenant = serializers.CharField(source="tenant.name")
@@ -190,9 +199,12 @@ class StatementSerializer(serializers.Serializer[Any]):
     zone = serializers.CharField(source="zone.key")
     made_at = serializers.DateTimeField()
     is_final = serializers.BooleanField()
+    open_reasons = serializers.ListField(child=serializers.CharField(), help_text="why it is not final")
     amount_usd = serializers.DecimalField(max_digits=30, decimal_places=2)
     discount_usd = _usd()
-    reratings = serializers.ListField(child=serializers.IntegerField())
+    reratings = serializers.ListField(child=serializers.IntegerField(), help_text="applied to some of it")
+    reratings_under_way = serializers.ListField(child=serializers.IntegerField())
+    latecomers = LatecomersSerializer()
     totals = UsageTotalsSerializer()
     by_version = UsageRowSerializer(many=True)
     by_day = UsageRowSerializer(many=True)

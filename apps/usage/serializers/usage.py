@@ -100,6 +100,14 @@ class UsageRecordSerializer(serializers.ModelSerializer[UsageRecord]):
         fields = RECORD_FIELDS
 
 
+@extend_schema_field(OpenApiTypes.DATETIME)
+class HourField(serializers.Field[datetime, str, str, Any]):
+    """As CSV has it: with the offset of the zone that was asked for, which tells two hours of a repeated one apart."""
+
+    def to_representation(self, value: datetime) -> str:
+        return value.isoformat()
+
+
 class UsageTotalsSerializer(serializers.Serializer[Any]):
     request_count = serializers.IntegerField()
     unsuccessful_count = serializers.IntegerField()
@@ -116,7 +124,7 @@ class UsageTotalsSerializer(serializers.Serializer[Any]):
 
 class UsageRowSerializer(UsageTotalsSerializer):
     day = serializers.DateField(allow_null=True)
-    hour = serializers.CharField(allow_null=True, help_text="begins at, with the zone's offset")
+    hour = HourField(allow_null=True, help_text="begins at, with the zone's offset")
     month = serializers.DateField(allow_null=True)
     ids = serializers.DictField(child=serializers.CharField(allow_blank=True))
     names = serializers.DictField(child=serializers.CharField(allow_blank=True))
@@ -127,5 +135,8 @@ class UsageReportSerializer(serializers.Serializer[Any]):
     end = serializers.DateTimeField()
     zone = serializers.CharField()
     group_by = serializers.ListField(child=serializers.CharField())
+    reratings_under_way = serializers.ListField(
+        child=serializers.IntegerField(), help_text="numbers of those being applied: the sums are partly by old prices"
+    )
     rows = UsageRowSerializer(many=True)
     totals = UsageTotalsSerializer()

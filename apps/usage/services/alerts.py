@@ -47,9 +47,8 @@ def _deliver(alert: BudgetAlert, now: datetime) -> bool:
 def _send_mail(alert: BudgetAlert, now: datetime) -> None:  # noqa: ARG001 - as the other way of sending
     if not settings.EMAIL_HOST and settings.EMAIL_BACKEND.endswith("smtp.EmailBackend"):
         raise UndeliveredError("no mail server is configured (TOKENYARD_SMTP_HOST)")
-    body = "\n".join(f"{name}: {value}" for name, value in facts_of(alert).items() if value is not None)
     connection = get_connection(timeout=TIMEOUT_S)
-    EmailMessage(subject_of(alert), body, to=alert.budget.mail_to, connection=connection).send()
+    EmailMessage(subject_of(alert), letter_of(alert), to=alert.budget.mail_to, connection=connection).send()
 
 
 def _send_webhook(alert: BudgetAlert, now: datetime) -> None:
@@ -70,6 +69,24 @@ def subject_of(alert: BudgetAlert) -> str:
         way = "is below"
     name = " ".join(alert.budget.name.split())
     return f"Budget {name} {way} {alert.threshold_percent} % in {alert.month:%B %Y}"
+
+
+def letter_of(alert: BudgetAlert) -> str:
+    budget = alert.budget
+    lines = [
+        f"{subject_of(alert)}.",
+        "",
+        f"Spent: {alert.spent_usd:f} USD of {budget.amount_usd:f} USD",
+        f"Month: {alert.month:%Y-%m} in {budget.zone}",
+        f"Tenant: {budget.tenant.name if budget.tenant else 'everybody together'}",
+        f"Model: {budget.public_model or 'every model'}",
+        f"Alert: {alert.pk}, raised {alert.raised_at:%Y-%m-%d %H:%M} UTC",
+    ]
+    if alert.forecast_usd is not None:
+        lines.insert(3, f"Forecast for the end of the month: {alert.forecast_usd:f} USD")
+    if alert.withdrawn_at:
+        lines.insert(1, "The message that said it was reached is taken back: a re-rating put prices right.")
+    return "\n".join(lines)
 
 
 def facts_of(alert: BudgetAlert) -> dict[str, str | int | bool | None]:

@@ -113,6 +113,7 @@ def test_records_report_csv_and_parquet_say_the_same_in_any_zone(people, as_user
     )
     assert cost == sum((row["cost_usd"] for row in table), Decimal())
     assert len(lines) == len(table) == len(report["rows"])
+    assert [line[time] for line in lines] == [row[time] for row in report["rows"]] == [str(row[time]) for row in table]
 
 
 def test_every_request_is_in_the_local_hour_it_came_in_and_a_repeated_hour_stays_two(people, version):
