@@ -88,9 +88,7 @@ class Terms:
         return chosen.name
 
 
-def read_terms(
-    driver: Driver, caller: Caller, found: Peek, body_bytes: int, limit_fields: tuple[str, ...]
-) -> Terms:
+def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int, limit_fields: tuple[str, ...]) -> Terms:
     """Raises a 400 that names the header when a value is unsound, and an error when the workflow is past its limits."""
     grant, version_id = caller.grant, caller.version.version_id
     choices, limit = choices_of(found) * prompts_of(found), _output_limit(caller, found, limit_fields)
