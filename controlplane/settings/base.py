@@ -17,6 +17,8 @@ ENGINE_PORT_BASE = env.port("TOKENYARD_ENGINE_PORT_BASE", 9000)
 WEB_URL = env.http_url("TOKENYARD_WEB_URL", f"http://127.0.0.1:{WEB_PORT}")
 GATEWAY_URL = env.http_url("TOKENYARD_GATEWAY_URL", f"http://127.0.0.1:{GATEWAY_PORT}")
 VALKEY_URL = env.valkey_url("TOKENYARD_VALKEY_URL", "redis://127.0.0.1:6379/0")
+# Where nodes' gateways share their limits: they are told, so it may name a user who may do that and nothing else.
+NODE_VALKEY_URL = env.valkey_url_for_nodes("TOKENYARD_NODE_VALKEY_URL", VALKEY_URL)
 VALKEY_TIMEOUT_S = 1.0
 USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_500)  # of records; sums stay for good
 

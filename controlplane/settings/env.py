@@ -80,6 +80,11 @@ def valkey_url(name: str, default: str | None = None) -> str:
     return value
 
 
+def valkey_url_for_nodes(name: str, default: str) -> str:
+    """`none`: they are told of none."""
+    return "" if text(name, default) == "none" else valkey_url(name, default)
+
+
 def broker_url(valkey: str) -> str:
     """The same place in Celery's spelling."""
     return valkey.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")

@@ -159,6 +159,7 @@ class Programme:
             "TOKENYARD_VAR": str(self.layout.var),
             "TOKENYARD_DATABASE_URL": self.postgres.url(),
             "TOKENYARD_VALKEY_URL": self.valkey.url,
+            "TOKENYARD_NODE_VALKEY_URL": self.valkey.nodes_url,
             "TOKENYARD_SECRET_KEY": self.credentials.secret_key,
             "TOKENYARD_SNAPSHOT_KEY": self.credentials.snapshot_key,
             "TOKENYARD_WEB_URL": self.configuration.web_url,

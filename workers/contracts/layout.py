@@ -10,6 +10,7 @@ die and come back at any time: what matters is on disk.
     decisions.json   DecisionFile, when there are new ones            gateway → agent
     removed          there while the node is no part of its fleet any more agent → gateway; itself, after a restart
     control.pub      base64 Ed25519 key that snapshots must be signed with, written when the node joins
+    limits.url       where gateways share their limits, a secret        agent → gateway
     prompts/         sealed prompts (PromptFile) of tenants that ask    gateway → agent
     batches/         files and batches of clients                     gateway → itself, after a restart
     spool/           usage records (spool format: docs/architecture.md) gateway → agent
@@ -29,6 +30,7 @@ GATEWAY_REPORT_FILE = "gateway.json"
 DECISIONS_FILE = "decisions.json"
 REMOVED_FILE = "removed"
 PUBLIC_KEY_FILE = "control.pub"
+LIMITS_FILE = "limits.url"
 SPOOL_DIRECTORY = "spool"
 PROMPTS_DIRECTORY = "prompts"
 BATCHES_DIRECTORY = "batches"
@@ -37,10 +39,10 @@ CACHES_DIRECTORY = "caches"
 HANDOVER_SOCKET = "gateway.sock"
 
 
-def write_whole(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+def write_whole(path: Path, content: bytes, *, is_durable: bool = True, mode: int = 0o666) -> None:
     """Replaces `path` so that no crash leaves half a file; with `is_durable` no power cut does either."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
+    with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         if is_durable:

@@ -67,12 +67,16 @@ class LooseUsageBatch(Struct, frozen=True, kw_only=True, tag="usage"):
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome"):
-    """`node_id` is the id that the token belongs to; `snapshot_public_key` is base64 of 32 raw Ed25519 bytes."""
+    """`node_id` is the id that the token belongs to; `snapshot_public_key` is base64 of 32 raw Ed25519 bytes.
+
+    `limits_url` is where gateways share their limits, with the password; "" where each keeps its own.
+    """
 
     node_id: str
     node_name: str
     snapshot_public_key: str
     server_time: float
+    limits_url: str = ""
 
 
 class SnapshotPush(Struct, frozen=True, kw_only=True, tag="snapshot"):

@@ -15,8 +15,9 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
 
     `engine_stall_s`: how long its own counters may stand still meanwhile. `batches` is where files and batches are
     kept; without it there are none. In `caches` it remembers what engines have cached. Without `tracing` no spans are
-    made. `valkey_url` is where gateways share their limits; without it this one keeps its own. `handover_grace_s`: how
-    long streams may go on when a successor has taken over.
+    made. `valkey_url` is where gateways share their limits; without it `limits_file` says so, once the control plane
+    has; until then, and without either, this one keeps its own. `handover_grace_s`: how long streams may go on when a
+    successor has taken over.
     """
 
     host: str
@@ -26,6 +27,7 @@ class GatewayConfig(Struct, frozen=True, kw_only=True):
     node_id: str
     report_file: Path | None = None
     valkey_url: str = ""
+    limits_file: Path | None = None
     batches: Path | None = None
     caches: Path | None = None
     tracing: TracingConfig | None = None

@@ -36,7 +36,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--valkey-url",
         default=os.environ.get("TOKENYARD_VALKEY_URL", ""),
-        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else this gateway keeps its own)",
+        help="where gateways share their limits (default: $TOKENYARD_VALKEY_URL, else as the node is told)",
     )
     parser.add_argument("--grace-s", type=float, default=5.0, help="how long streams may finish after SIGTERM")
     parser.add_argument("--handover-grace-s", type=float, default=900.0, help="the same after a successor took over")
@@ -81,6 +81,7 @@ def config_of(arguments: argparse.Namespace) -> GatewayConfig:
         tracing=config_from_environment(os.environ),
         report_file=node_dir / layout.GATEWAY_REPORT_FILE if node_dir else None,
         valkey_url=arguments.valkey_url,
+        limits_file=node_dir / layout.LIMITS_FILE if node_dir and not arguments.valkey_url else None,
         grace_s=arguments.grace_s,
         handover_grace_s=arguments.handover_grace_s,
         max_connections=arguments.max_connections,

@@ -29,7 +29,7 @@ from workers.gateway.http.handover import LISTEN_BACKLOG, listen
 from workers.gateway.http.heads import RequestHead
 from workers.gateway.http.requests import BodySink
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.limits.link import AuthorityLink
+from workers.gateway.limits.link import Authority, AuthorityLink, ToldAuthority
 from workers.gateway.observing.fullness import kv_used_by_model
 from workers.gateway.observing.report import build_report
 from workers.gateway.sisters.company import Alone, Company, Parts
@@ -96,7 +96,7 @@ class GatewayService:
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
-        limits_link = AuthorityLink(self._limits, self._company.authority(self._config.valkey_url, self.boot_id))
+        limits_link = AuthorityLink(self._limits, self._authority())
         server = await self._listen(listening)
         self._company.publish(self.report, None)
         now_listens()
@@ -117,6 +117,10 @@ class GatewayService:
             sock=listening or listen(self._config.host, self._config.port),
             backlog=LISTEN_BACKLOG,
         )
+
+    def _authority(self) -> Authority:
+        own, told = self._company.authority(self._config.valkey_url, self.boot_id), self._config.limits_file
+        return own if told is None else ToldAuthority(told, self.boot_id, own)
 
     def _start_recurring(self, limits_link: AuthorityLink) -> list[asyncio.Task[None]]:
         if self._batches is not None:

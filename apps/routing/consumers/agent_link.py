@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.utils import timezone
 from msgspec import structs
@@ -100,6 +101,7 @@ class AgentLink:
             node_name=self._name,
             snapshot_public_key=public_key_text(snapshot_key()),
             server_time=time.time(),
+            limits_url=settings.NODE_VALKEY_URL,
         )
         await self._send_text(msgspec.json.encode(welcome))
 

@@ -105,6 +105,11 @@ def test_an_agent_is_welcomed_with_the_key_that_opens_the_snapshot(agent, joined
     assert open_signed(bytes(push.envelope), welcome.snapshot_public_key).generation == push.generation == 1
 
 
+@pytest.mark.usefixtures("joined")
+def test_an_agent_is_told_where_gateways_share_their_limits(agent, settings):
+    assert agent.receive(link.Welcome).limits_url == settings.NODE_VALKEY_URL != ""
+
+
 def test_a_hello_puts_the_node_online_with_its_inventory(agent, joined):
     agent.receive(link.Welcome)
     node = Node.objects.get(pk=joined[0].pk)

@@ -16,6 +16,8 @@ from kombu import Connection
 
 from deploy.local import postgres as embedded_postgres
 from deploy.local import valkey as embedded_valkey
+from workers.gateway.limits.authority import Ask
+from workers.gateway.limits.valkey import ValkeyAuthority
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +78,27 @@ def test_valkey_answers_only_with_the_password(valkey):
         assert client.set("a", "b")
     with redis.Redis(unix_socket_path=str(valkey.socket)) as stranger, pytest.raises(redis.AuthenticationError):
         stranger.get("a")
+
+
+async def test_a_nodes_gateway_asks_valkey_about_limits_and_may_do_nothing_else_there(valkey):
+    authority = ValkeyAuthority(valkey.nodes_url, holder="me", ttl_s=3, warm_s=0)
+    ask = Ask(
+        account="a", shape="window", marker="m", keep_ms=1000, revision=1, amount=9, burst=0, raised_amount=0,
+        raised_until_ms=0, sequence=1, spent=2, recent=2, head=1, need=1,
+    )  # fmt: skip
+    (answer,) = (await authority.exchange([ask], [b"{}"])).answers
+    await authority.close()
+    assert answer.used == 2
+    with redis.Redis.from_url(valkey.nodes_url) as node:
+        for forbidden in (
+            ["LPUSH", "controller", "x"],
+            ["KEYS", "*"],
+            ["FLUSHALL"],
+            ["CONFIG", "GET", "*"],
+            ["SCAN", 0],
+        ):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                node.execute_command(*forbidden.split())
 
 
 def test_celery_reaches_valkey_by_the_broker_url(valkey):

@@ -14,7 +14,8 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     `asks_for_usage`: a stream tells its usage only if asked. `is_metered`: whether it costs anything.
     `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a
     JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a
-    stream that another engine can continue.
+    stream that another engine can continue. `limit_fields`: where engines look there for the most a choice may have, in
+    their order; what stands in others they pass over, and so must who reserves.
     """
 
     operation: str
@@ -25,6 +26,7 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     is_form: bool = False
     task: str = ""
     text_mark: bytes = b""
+    limit_fields: tuple[str, ...] = ("max_tokens",)
 
     @property
     def is_chat(self) -> bool:
@@ -43,6 +45,7 @@ _CHAT = EnginePath(
     takes_priority=True,
     task="generate",
     text_mark=CHAT_TEXT_MARK,
+    limit_fields=("max_completion_tokens", "max_tokens"),
 )
 _COMPLETION = EnginePath(
     operation="text_completion",
@@ -51,6 +54,13 @@ _COMPLETION = EnginePath(
     takes_priority=True,
     task="generate",
     text_mark=b'"text":"',
+)
+_RESPONSES = EnginePath(
+    operation="generate_content",
+    api=Responses(),
+    takes_priority=True,
+    task="generate",
+    limit_fields=("max_output_tokens",),
 )
 _EMBEDDING = EnginePath(operation="embeddings", api=OPENAI, takes_priority=True, task="embed")
 _POOLING = EnginePath(operation="pooling", api=OPENAI, task="embed")
@@ -65,7 +75,7 @@ NO_ENGINE = EnginePath(operation="", api=OPENAI, is_metered=False)
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     CHAT_TARGET: _CHAT,
     b"/v1/completions": _COMPLETION,
-    b"/v1/responses": EnginePath(operation="generate_content", api=Responses(), takes_priority=True, task="generate"),
+    b"/v1/responses": _RESPONSES,
     b"/v1/messages": EnginePath(operation="chat", api=_ANTHROPIC, task="generate"),
     b"/v1/messages/count_tokens": EnginePath(operation="tokenize", api=_ANTHROPIC, is_metered=False),
     b"/v1/embeddings": _EMBEDDING,

@@ -14,7 +14,7 @@ from workers.gateway.driving.workflows import read_workflow
 from workers.gateway.http.numbers import read_number
 from workers.gateway.payload.bodies import Peek
 from workers.gateway.payload.labels import DEADLINE, FAIRNESS, OBJECTIVE, SLO_TPOT, SLO_TTFT, TERMS_HEADERS
-from workers.gateway.payload.peeks import choices_of, output_limit_of
+from workers.gateway.payload.peeks import choices_of, output_limit_of, prompts_of
 from workers.gateway.snapshots.directory import Directory, Grant
 from workers.scheduling.interface import Request
 from workers.scheduling.ranks import by_rank
@@ -88,10 +88,10 @@ class Terms:
         return chosen.name
 
 
-def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> Terms:
+def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int, limit_fields: tuple[str, ...]) -> Terms:
     """Raises a 400 that names the header when a value is unsound, and an error when the workflow is past its limits."""
     grant, version_id = caller.grant, caller.version.version_id
-    choices, limit = choices_of(found), output_limit_of(found)
+    choices, limit = choices_of(found) * prompts_of(found), _output_limit(caller, found, limit_fields)
     text = prompt_text(found)
     prompt = driver.estimates.measure(version_id, found, text, body_bytes)
     request = Request(
@@ -128,6 +128,12 @@ def read_terms(driver: Driver, caller: Caller, found: Peek, body_bytes: int) -> 
     if offered:
         _apply_alternatives(terms, caller, found, offered, limit or 0)
     return terms
+
+
+def _output_limit(caller: Caller, found: Peek, fields: tuple[str, ...]) -> int | None:
+    """No answer is longer than the model's context, whatever the client would take."""
+    limit, context = output_limit_of(found, fields), caller.version.max_context_tokens
+    return limit if limit is None or context is None else min(limit, context)
 
 
 def _apply_alternatives(terms: Terms, caller: Caller, found: Peek, offered: list[Version], output_tokens: int) -> None:

@@ -212,7 +212,7 @@ class Intake:
         if path.task not in ("", version.task):
             raise errors.wrong_task(model, version.task)
         caller = Caller(introduction.grant, noted, directory, version, request.arrived_at)
-        terms = read_terms(self.facilities.driver, caller, found, len(request.body))
+        terms = read_terms(self.facilities.driver, caller, found, len(request.body), path.limit_fields)
         if self.caches is not None and terms.request.prefix_blocks:
             terms.request.told_blocks = self.caches.saw(version, terms.request.prefix_blocks, request)
         question = Question(

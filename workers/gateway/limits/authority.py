@@ -183,12 +183,13 @@ class _Account(Struct):
 
 
 class LocalAuthority:
-    """`markers` are those of the accounts whose earlier use is known.
+    """`markers` are those of the accounts whose earlier use is known; with `knows_all` there was none before it began.
 
     For `warm_ms` after a start it grants nothing, so that those who still hold leases can say so.
     """
 
-    def __init__(self, *, ttl_ms: int, warm_ms: int = 0, started_at_ms: int = 0) -> None:
+    def __init__(self, *, ttl_ms: int, warm_ms: int = 0, started_at_ms: int = 0, knows_all: bool = False) -> None:
+        self._knows_all = knows_all
         self.markers: set[str] = set()
         self._ttl_ms = ttl_ms
         self._epoch = str(started_at_ms)
@@ -250,7 +251,7 @@ class LocalAuthority:
     def _state(self, ask: Ask, now_ms: int) -> State:
         if now_ms < self._grants_from_ms:
             return "warming"
-        return "ready" if not ask.marker or ask.marker in self.markers else "uncounted"
+        return "ready" if self._knows_all or not ask.marker or ask.marker in self.markers else "uncounted"
 
     def _forget_unused(self, now_ms: int) -> None:
         if now_ms < self._forgets_at_ms:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from pathlib import Path
 from typing import Protocol
 
 from workers.gateway.limits.admission import Limits
@@ -32,7 +33,7 @@ class OwnAuthority:
 
     def __init__(self, holder: str) -> None:
         self._holder = holder
-        self._authority = LocalAuthority(ttl_ms=int(TTL_S * 1000))
+        self._authority = LocalAuthority(ttl_ms=int(TTL_S * 1000), knows_all=True)
 
     async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
         del events
@@ -42,8 +43,49 @@ class OwnAuthority:
         """There is nothing to close."""
 
 
+class ToldAuthority:
+    """Where the control plane says that limits are shared, as the agent wrote it into a file; else `own`."""
+
+    def __init__(self, file: Path, holder: str, own: Authority) -> None:
+        self._file = file
+        self._holder = holder
+        self._own = own
+        self._shared: Authority | None = None
+        self._url = ""
+        self._changed_ns = 0
+
+    async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
+        """Raises AuthorityError."""
+        await self._follow()
+        return await (self._shared or self._own).exchange(asks, events)
+
+    async def close(self) -> None:
+        await self._own.close()
+        if self._shared is not None:
+            await self._shared.close()
+
+    async def _follow(self) -> None:
+        try:
+            changed_ns = self._file.stat().st_mtime_ns
+            url = self._url if changed_ns == self._changed_ns else self._file.read_text().strip()
+        except OSError:
+            return  # nobody has said anything yet, or what was said holds
+        self._changed_ns = changed_ns
+        if url == self._url:
+            return
+        former, self._url = self._shared, url
+        self._shared = valkey_at(url, self._holder) if url else None
+        logger.info("limits are %s", "shared with other gateways" if url else "this gateway's own")
+        if former is not None:
+            await former.close()
+
+
 def authority_at(url: str, holder: str) -> Authority:
-    return ValkeyAuthority(url, holder=holder, ttl_s=TTL_S, warm_s=TTL_S) if url else OwnAuthority(holder)
+    return valkey_at(url, holder) if url else OwnAuthority(holder)
+
+
+def valkey_at(url: str, holder: str) -> ValkeyAuthority:
+    return ValkeyAuthority(url, holder=holder, ttl_s=TTL_S, warm_s=TTL_S)
 
 
 class AuthorityLink:

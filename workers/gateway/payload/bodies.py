@@ -34,6 +34,7 @@ class Peek(Struct):
     max_tokens: Any = None
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
+    n_predict: Any = None
     n: Any = None
     timings_per_token: Any = None
     service_tier: Any = None

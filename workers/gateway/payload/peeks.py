@@ -1,11 +1,15 @@
 """What routing and metering read off a body's few fields. Types are the client's: whatever they are, this answers."""
 
+import msgspec
+from msgspec import Raw
+
 from workers.gateway.payload.bodies import NO_TEXT, Peek
 from workers.gateway.payload.flags import is_true
 
 _MAX_END_USER = 256
 _MAX_NUMBER_LETTERS = 32
 _MAX_NUMBER = 2**31
+_decode_prompts = msgspec.json.Decoder(list[Raw]).decode
 
 
 def first_text(*values: object) -> str:
@@ -40,20 +44,44 @@ def choices_of(found: Peek) -> int:
     return 1 if found.n is None else max(_whole_number(found.n) or 1, 1)
 
 
-def limit_of_all(found: Peek, limit: int) -> int | None:
-    """Of all choices together, where each may have `limit` tokens; how many prompts a list has is not looked into."""
-    if found.prompt is not NO_TEXT and bytes(found.prompt).startswith(b"["):
-        return None
-    return limit if found.n is None else limit * choices_of(found)
+def prompts_of(found: Peek) -> int:
+    """A list of texts or of lists of tokens is so many prompts, a list of tokens is one."""
+    if found.prompt is NO_TEXT or not (written := bytes(found.prompt)).startswith(b"["):
+        return 1
+    if not written[1:].lstrip().startswith((b'"', b"[")):
+        return 1
+    try:
+        return len(_decode_prompts(written))
+    except msgspec.DecodeError:
+        return 1
 
 
-def output_limit_of(found: Peek) -> int | None:
-    for limit in (found.max_completion_tokens, found.max_tokens, found.max_output_tokens):
-        if type(limit) is int and 0 <= limit <= _MAX_NUMBER:
-            return limit
-        if limit is not None and (number := _whole_number(limit)) is not None and number >= 0:
-            return number
-    return None
+def limit_of_all(found: Peek, limit: int) -> int:
+    """Of all choices of all prompts together, where each may have `limit` tokens."""
+    if found.n is None and found.prompt is NO_TEXT:
+        return limit
+    return limit * choices_of(found) * prompts_of(found)
+
+
+def output_limit_of(found: Peek, fields: tuple[str, ...]) -> int | None:
+    """Of one choice: what the first of the path's fields says that says any. llama.cpp has one of its own besides."""
+    limit = None
+    for name in fields:
+        limit = _limit_in(found, name)
+        if limit is not None:
+            break
+    if found.n_predict is None:
+        return limit
+    own = _limit_in(found, "n_predict")
+    return None if own is None else max(own, limit or 0)
+
+
+def _limit_in(found: Peek, name: str) -> int | None:
+    limit: object = getattr(found, name)
+    if type(limit) is int and 0 <= limit <= _MAX_NUMBER:
+        return limit
+    number = None if limit is None else _whole_number(limit)
+    return number if number is not None and number >= 0 else None
 
 
 def _whole_number(value: object) -> int | None:

@@ -79,7 +79,7 @@ class Parent:
         self._children = [
             Child(number, self._command, self._hear, self._changed, time.monotonic) for number in range(plan.processes)
         ]
-        self._authority = LocalAuthority(ttl_ms=int(TTL_S * 1000))
+        self._authority = LocalAuthority(ttl_ms=int(TTL_S * 1000), knows_all=True)
         self._news = News(plan.boot_id)
         self._gone: dict[str, int] = {}
         self._beat_at = time.monotonic()

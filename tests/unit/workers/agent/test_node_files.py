@@ -184,3 +184,12 @@ def test_a_damaged_file_tells_of_nothing(tmp_path):
     held = files(tmp_path)
     (tmp_path / layout.DECISIONS_FILE).write_bytes(b"{")
     assert held.take_decisions() == []
+
+
+def test_where_limits_are_shared_is_kept_for_the_gateway_and_for_nobody_else(tmp_path):
+    kept = tmp_path / layout.LIMITS_FILE
+    files(tmp_path).keep_limits_url("")
+    assert not kept.exists()
+    files(tmp_path).keep_limits_url("redis://:secret@host")
+    files(tmp_path).keep_limits_url("redis://:other@host")
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("redis://:other@host", 0o600)

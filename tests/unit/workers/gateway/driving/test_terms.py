@@ -39,7 +39,8 @@ def terms(body=b'{"model":"m","prompt":"hello"}', *, key="standard", driver=None
     grant = directory.find_grant(f"ty-{key}".encode(), 1.0)
     version = directory.versions["v1"]
     caller = Caller(grant, noted, directory, version, 100.0)
-    return read_terms(driver or KnownDriver(), caller, peek(body), len(body))
+    fields = ("max_completion_tokens", "max_tokens")
+    return read_terms(driver or KnownDriver(), caller, peek(body), len(body), fields)
 
 
 def request(*arguments, **named):

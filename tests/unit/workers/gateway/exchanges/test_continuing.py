@@ -26,7 +26,7 @@ def question(path, body):
     content = json.dumps(body).encode()
     found = peek(content)
     request = HttpRequest(head, content, 0.0, keeps_alive=True)
-    limit = output_limit_of(found)
+    limit = output_limit_of(found, ENGINE_PATHS[path].limit_fields)
     return Question(request, ENGINE_PATHS[path], "r", b"", found, public_model="m", served_name="m", output_limit=limit)
 
 

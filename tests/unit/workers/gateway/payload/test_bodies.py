@@ -2,11 +2,21 @@ import json
 
 import pytest
 
+from workers.gateway.apis.paths import ENGINE_PATHS
 from workers.gateway.errors import GatewayError
 from workers.gateway.payload.bodies import peek, read_answer, with_fields, with_model
-from workers.gateway.payload.peeks import choices_of, end_user_of, limit_of_all, output_limit_of, wants_stream
+from workers.gateway.payload.peeks import (
+    choices_of,
+    end_user_of,
+    limit_of_all,
+    output_limit_of,
+    prompts_of,
+    wants_stream,
+)
 
 pytestmark = pytest.mark.unit
+
+LIMITS = ("max_completion_tokens", "max_tokens")
 
 
 @pytest.mark.parametrize("stream", ["true", "1", '"yes"', '"True"', '"on"'])
@@ -22,7 +32,7 @@ def test_other_values_of_stream_are_no_stream(stream):
 @pytest.mark.parametrize("written", ["3", "3.0", '"3"', '" 3 "', '"3.0"'])
 def test_a_whole_number_is_read_as_the_engine_reads_it(written):
     found = peek(b'{"model":"m","n":%b,"max_tokens":%b}' % (written.encode(), written.encode()))
-    assert (choices_of(found), output_limit_of(found)) == (3, 3)
+    assert (choices_of(found), output_limit_of(found, LIMITS)) == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +46,37 @@ def test_another_number_of_choices_is_one(written):
 @pytest.mark.parametrize("more", ["", ',"x":NaN'])
 def test_a_limit_that_no_engine_could_reach_is_none(written, more):
     found = peek(b'{"model":"m","n":%b,"max_tokens":%b%b}' % (written.encode(), written.encode(), more.encode()))
-    assert (choices_of(found), output_limit_of(found)) == (1, None)
+    assert (choices_of(found), output_limit_of(found, LIMITS)) == (1, None)
 
 
-def test_the_limit_of_a_request_is_that_of_all_its_choices_and_of_several_prompts_unknown():
+def test_the_limit_of_a_request_is_that_of_all_its_choices_and_prompts():
     assert limit_of_all(peek(b'{"model":"m","n":3,"messages":[]}'), 5) == 15
     assert limit_of_all(peek(b'{"model":"m","prompt":"a"}'), 5) == 5
-    assert limit_of_all(peek(b'{"model":"m","prompt": ["a","b"]}'), 5) is None
+    assert limit_of_all(peek(b'{"model":"m","n":3,"prompt": ["a","b"]}'), 5) == 30
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count"),
+    [("[1,2,3]", 1), ("[[1,2],[3]]", 2), (' [ "a", "b,c" ]', 2), ('"[a,b]"', 1), ("[]", 1), ("[ ]", 1), ("7", 1)],
+)
+def test_a_list_of_tokens_is_one_prompt_and_a_list_of_lists_or_texts_is_several(prompt, count):
+    assert prompts_of(peek(b'{"model":"m","prompt":%b}' % prompt.encode())) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "limit"),
+    [
+        (b"/v1/chat/completions", b'"max_tokens":300,"max_completion_tokens":1', 1),
+        (b"/v1/completions", b'"max_tokens":300,"max_completion_tokens":1', 300),
+        (b"/v1/messages", b'"max_tokens":300,"max_completion_tokens":1,"max_output_tokens":1', 300),
+        (b"/v1/responses", b'"max_output_tokens":300,"max_tokens":1', 300),
+        (b"/v1/responses", b'"max_tokens":1', None),
+        (b"/v1/chat/completions", b'"max_tokens":1,"n_predict":300', 300),
+        (b"/v1/chat/completions", b'"max_tokens":1,"n_predict":-1', None),
+    ],
+)
+def test_the_limit_is_the_one_that_the_engine_goes_by_on_that_path(path, body, limit):
+    assert output_limit_of(peek(b'{"model":"m",%b}' % body), ENGINE_PATHS[path].limit_fields) == limit
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"null", b'{"model":', b"\xff\xfe"])
