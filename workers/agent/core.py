@@ -107,6 +107,7 @@ class Agent:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then engines serve on, unless the settings say otherwise."""
+        self._processes.end_strays()
         loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
         loops += [self._keep_gateway_for_ever(self._gateway)] if self._gateway else []
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]

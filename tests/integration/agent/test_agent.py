@@ -272,6 +272,17 @@ async def test_a_bad_frame_costs_the_link_and_nothing_else(node):
         await eventually(lambda: len(plane.hellos) == 2)
 
 
+async def test_a_newer_control_plane_may_say_what_this_agent_does_not_know(node):
+    async with control_plane() as plane, agent(node, plane):
+        await eventually(lambda: plane.telemetry)
+        await plane.send_text('{"type": "weather", "body": {"sky": "blue"}}')
+        state = msgspec.to_builtins(desired(spec()))
+        state |= {"mood": "good", "replicas": [each | {"mood": "good"} for each in state["replicas"]]}
+        await plane.send_text(msgspec.json.encode({"type": "desired", "mood": "good", "body": state}).decode())
+        await eventually(lambda: state_of(plane) == "ready")
+        assert len(plane.hellos) == 1
+
+
 async def test_snapshots_are_kept_when_signed_and_refused_when_not(node):
     async with control_plane() as plane, agent(node, plane):
         plane.snapshot = snapshot(3)

@@ -2,8 +2,10 @@
 
 import threading
 import time
+import zlib
 
 import msgspec
+import psycopg
 import pytest
 from django.db import Error as DatabaseError
 from django.db import connection, connections
@@ -76,3 +78,19 @@ def test_a_leader_that_stops_in_the_middle_loses_its_lead_and_what_it_had_begun(
     sleeper.join(15)
     assert len(failures) == 1
     assert LeaderLease.objects.get(name="x").holder == "other"
+
+
+def test_a_leader_that_stopped_while_it_was_being_answered_is_ended_by_who_would_lead_in_its_place(postgres, monkeypatch):
+    monkeypatch.setattr(services, "MOST_IDLE", "300ms")
+    with psycopg.connect(postgres.url(connection.settings_dict["NAME"])) as stopped:
+        stopped.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(b"tokenyard.x")])
+        stopped.pgconn.send_query(b"SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
+
+        def leads():
+            time.sleep(0.1)
+            with lead("x", holder="other") as fence:
+                return fence is not None
+
+        assert not leads()
+        until(leads, timeout_s=20)
+        stopped.pgconn.finish()
