@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from workers.agent.gateway_keeper import GatewayPlace, read_place
 
-
 LONGEST_DRAIN_S = 600.0
 
 

@@ -103,7 +103,6 @@ FromAgent = Hello | Telemetry | UsageBatch | PromptBatch
 ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck | PromptAck
 
 
-
 class _AnyFrame(Struct):
     type: str
 

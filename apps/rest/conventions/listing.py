@@ -1,6 +1,6 @@
 """Filters of every list, taken from what its serializer shows: a field that is a column can be asked for by its value.
 
-`state=ready,degraded` is either; `labels=zone=a,tier=b` is both; a time has `…_since` and `…_until`. What is to be found by
+`state=ready,degraded` is either; `labels=zone=a,tier=b` is both; a time has `…_since` and `…_until`. What is found by
 more than its column, the serializer's `Meta.found_by` says: by the field's name, a condition for the values.
 """
 
