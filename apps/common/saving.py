@@ -1,14 +1,23 @@
-"""Saving a row that came from outside: what the database or the model refuses becomes a domain error."""
+"""Changing a row that came from outside: what the database or the model refuses becomes a domain error."""
 
 import re
 
-from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ObjectDoesNotExist, ValidationError
 from django.db import DatabaseError, DataError, IntegrityError, models, transaction
 
-from apps.common.errors import ConflictError, DomainError, InvalidInputError
+from apps.common.errors import ConflictError, DomainError, InvalidInputError, NotFoundError
 
 _NUL = "\x00"
 _RULE = re.compile(r"Constraint “(\w+)” is violated\.")  # their names are sentences
+
+
+def lock_row(row: models.Model) -> None:
+    """As it is now, and nobody else's until the transaction ends: what was read before may be somebody's change ago."""
+    rows = type(row)._base_manager.select_for_update()  # noqa: SLF001 - Django's documented API
+    try:
+        row.refresh_from_db(from_queryset=rows)
+    except ObjectDoesNotExist as error:
+        raise NotFoundError("it is gone by now") from error
 
 
 def save_checked(row: models.Model) -> None:

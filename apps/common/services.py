@@ -1,7 +1,8 @@
 """Leadership of the control loops: one at a time, by a Postgres advisory lock held for a transaction.
 
 A leader that stops in the middle, its connection alive, would lead for ever: Postgres ends it after MOST_IDLE, and
-with it all that it had begun.
+with it all that it had begun. One that stopped while an answer was on its way to it is not idle to Postgres, which
+waits for it to read on: whoever would lead in its place ends it.
 """
 
 import zlib
@@ -13,6 +14,11 @@ from django.db import connection, transaction
 from apps.common.models import LeaderLease
 
 MOST_IDLE = "30s"
+_END_DEAF = """
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND classid = 0 AND objid = %s AND objsubid = 1 AND granted
+      AND datname = current_database() AND wait_event = 'ClientWrite' AND clock_timestamp() - query_start > %s::interval
+"""
 
 
 @contextmanager
@@ -23,11 +29,14 @@ def lead(loop: str, *, holder: str) -> Iterator[int | None]:
 
 
 def _try_lock(loop: str) -> bool:
+    key = zlib.crc32(f"tokenyard.{loop}".encode())
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(f"tokenyard.{loop}".encode())])
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [key])
         (is_mine,) = cursor.fetchone()
         if is_mine:
             cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [MOST_IDLE])
+        else:
+            cursor.execute(_END_DEAF, [key, MOST_IDLE])
     return bool(is_mine)
 
 

@@ -1,4 +1,8 @@
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Any
+from uuid import UUID
 
 from django.core.validators import MaxValueValidator
 from django.db import models
@@ -181,6 +185,16 @@ class Replica(models.Model):
         """What nodes have said of its parts, the leader first; none of one that is on one node."""
         found = [{"node_id": node_id} | told for node_id, told in self.parts.items() if node_id in self.node_ids]
         return sorted(found, key=lambda part: int(part["rank"]))
+
+
+def is_on_nodes(node_ids: Iterable[UUID]) -> Q:
+    """Also of those that only a part of is there, and whose leader is elsewhere."""
+    conditions = (Q(node_id=each) | Q(stages__contains=[{"node_id": str(each)}]) for each in node_ids)
+    return reduce(or_, conditions, Q(pk__in=[]))
+
+
+def is_on_nodes_named(names: Iterable[str]) -> Q:
+    return is_on_nodes(Node.objects.filter(name__in=list(names)).values_list("pk", flat=True))
 
 
 class ReplicaEvent(models.Model):

@@ -5,7 +5,15 @@ from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.common.ids import read_uuid
-from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent, ReplicaState, Revision
+from apps.deployments.models import (
+    Deployment,
+    NodeDesired,
+    Replica,
+    ReplicaEvent,
+    ReplicaState,
+    Revision,
+    is_on_nodes,
+)
 from apps.deployments.policies.replicas import Pace
 from apps.deployments.policies.rollout import Course, Pool, Rollout, rollout_of
 from apps.registry.models import ModelVersion
@@ -42,9 +50,7 @@ def list_replicas(*, deployment_id: UUID | None = None, node_id: UUID | None = N
     replicas = Replica.objects.select_related("deployment__version__model", "revision__version__model", "node")
     if deployment_id is not None:
         replicas = replicas.filter(deployment_id=deployment_id)
-    if node_id is None:
-        return replicas
-    return replicas.filter(Q(node_id=node_id) | Q(stages__contains=[{"node_id": str(node_id)}]))
+    return replicas if node_id is None else replicas.filter(is_on_nodes([node_id]))
 
 
 def list_serving() -> QuerySet[Replica]:

@@ -3,7 +3,15 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.deployments.models import MAX_REPLICAS, Deployment, Replica, ReplicaEvent, Revision
+from apps.deployments.models import (
+    MAX_REPLICAS,
+    Deployment,
+    Replica,
+    ReplicaEvent,
+    Revision,
+    is_on_nodes,
+    is_on_nodes_named,
+)
 from apps.deployments.policies.requirements import requirements_schema
 from apps.deployments.selectors import get_rollout
 
@@ -86,6 +94,7 @@ class ReplicaSerializer(serializers.ModelSerializer[Replica]):
             "parts", "reserved_bytes", "is_exclusive", "measured_bytes", "has_given_up", "alarm", "created_at",
             "state_changed_at",
         ]  # fmt: skip
+        found_by = {"node_id": is_on_nodes, "node_name": is_on_nodes_named}
 
 
 class DeploymentSerializer(serializers.ModelSerializer[Deployment]):

@@ -12,6 +12,7 @@ from msgspec import structs
 from workers.agent.core import Agent
 from workers.agent.reporting.nudges import Nudges
 from workers.agent.settings import AgentSettings, SettingsError, read_settings
+from workers.agent.sole import TakenError, sole_agent
 from workers.contracts import layout
 from workers.engines.registry import build_adapters
 from workers.engines.site import find_site
@@ -56,7 +57,12 @@ def main() -> int:
     except SettingsError as error:
         log.error("%s", error)  # noqa: TRY400 - for the person who started it
         return 2
-    asyncio.run(serve(settings))
+    try:
+        with sole_agent(settings.node_directory):
+            asyncio.run(serve(settings))
+    except TakenError as error:
+        log.error("%s", error)  # noqa: TRY400 - for the person who started it
+        return 2
     return 0
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import structs
 
 from workers.agent.engines import liveness, reconcile
-from workers.agent.engines.memory import Action, ActionKind, ProcessView, ReplicaMemory, Timers, WeightsView
+from workers.agent.engines.crashes import CrashFile
+from workers.agent.engines.memory import Action, ActionKind, ProcessView, Timers, WeightsView
 from workers.agent.engines.offers import LoadTimes, coming_endpoints, offered_endpoints
 from workers.agent.engines.pauses import pause_between, without_pause
 from workers.agent.engines.probes import probe, put_to_sleep, try_out, wake_up
@@ -19,6 +20,7 @@ from workers.agent.hardware.accelerators import Accelerators
 from workers.agent.node_files import NodeFiles
 from workers.agent.storage.fetches import Fetches
 from workers.agent.storage.sources import source_of
+from workers.contracts import layout
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, GatewayReport, ReplicaReport
 from workers.engines.interface import EngineAdapter, SpecRefusedError
@@ -51,7 +53,8 @@ class EngineCare:
         self._fetches = fetches
         self._timers = timers
         self._nudge = nudge
-        self._memories: dict[str, ReplicaMemory] = {}
+        self._crashes = CrashFile(files.directory / layout.CRASHES_FILE)
+        self._memories = self._crashes.recall()
         self._turned_at: float | None = None
         self._doing: dict[tuple[str, ActionKind], asyncio.Task[None]] = {}
         self._load_times = LoadTimes()
@@ -71,6 +74,8 @@ class EngineCare:
         self._memories, self.reports = turn.memories, self._with_memory(turn.reports)
         _whatever_the_disk_says("tell the gateway", lambda: self._offer(turn.reports, processes, now))
         _whatever_the_disk_says("note who leaves", lambda: self._write_down(processes))
+        if self._files.desired is not None:
+            _whatever_the_disk_says("note who crashed", lambda: self._crashes.keep(self._memories))
         for action in turn.actions:
             _whatever_the_disk_says(action.kind.value, partial(self._carry_out, action, processes))
 

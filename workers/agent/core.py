@@ -48,46 +48,52 @@ class Agent:
         random: Random,
         timers: Timers | None = None,
     ) -> None:
-        directory = settings.node_directory
+        directory, hub = settings.node_directory, hub_directory(environ)
         (directory / layout.SPOOL_DIRECTORY).mkdir(parents=True, exist_ok=True)
-        self._settings = settings
-        self._adapters = adapters
-        self._random = random
-        self._timers = timers or Timers()
+        self._settings, self._adapters, self._random = settings, adapters, random
+        self._timers = timers or Timers(drain_limit_s=settings.drain_limit_s)
         self._boot_id = self._new_id()
+        self._nudge = asyncio.Event()
+        self._seen = Sightings(heard_at=boot_clock())
         self._files = NodeFiles(directory, settings.node_id)
         self._processes = EngineProcesses(directory, environ)
         self._accelerators = Accelerators(open_gpus(environ), own_sessions=self._processes.leader_pids)
-        self._hub = hub_directory(environ)
-        self._seen = Sightings(heard_at=boot_clock())
-        self._disk = WeightsDisk(self._hub)
-        self._telemetry = TelemetrySource(
-            settings.node_id,
+        self._disk = WeightsDisk(hub)
+        self._telemetry = self._make_telemetry()
+        self._link = self._make_link()
+        self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
+        self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
+        self._gateway = self._make_gateway_keeper(environ)
+        self._care = self._make_care(Fetches(hub, environ, self._timers.refusal_retry_s))
+
+    def _make_telemetry(self) -> TelemetrySource:
+        return TelemetrySource(
+            self._settings.node_id,
             self._boot_id,
             self._files,
             self._accelerators,
             self._disk,
             log_tail=self._processes.log_tail,
         )
-        self._link = Link(
-            settings.control_url,
-            settings.token,
+
+    def _make_link(self) -> Link:
+        return Link(
+            self._settings.control_url,
+            self._settings.token,
             hello=self._hello,
             welcomed=self._welcomed,
             removed=self._removed,
             receive=self._received,
-            random=random,
+            random=self._random,
         )
-        self._shipper = UsageShipper(UsageSpool(directory / layout.SPOOL_DIRECTORY), self._link.send, self._new_id)
-        self._prompt_shipper = PromptShipper(directory / layout.PROMPTS_DIRECTORY, self._link.send)
-        self._nudge = asyncio.Event()
-        self._gateway = self._make_gateway_keeper(environ)
-        self._care = EngineCare(
+
+    def _make_care(self, fetches: Fetches) -> EngineCare:
+        return EngineCare(
             self._files,
             self._processes,
             self._accelerators,
-            adapters,
-            fetches=Fetches(self._hub, environ, self._timers.refusal_retry_s),
+            self._adapters,
+            fetches=fetches,
             timers=self._timers,
             nudge=self.nudge,
         )
@@ -107,6 +113,7 @@ class Agent:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Until `stopping`; then engines serve on, unless the settings say otherwise."""
+        self._processes.end_strays()
         loops = [self._reconcile_for_ever(), self._tell_for_ever(), self._watch_lease_for_ever(), self._link.run()]
         loops += [self._keep_gateway_for_ever(self._gateway)] if self._gateway else []
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in loops]

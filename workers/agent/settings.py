@@ -1,11 +1,14 @@
 """The agent's environment, read in one place."""
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
 
 from workers.agent.gateway_keeper import GatewayPlace, read_place
+
+LONGEST_DRAIN_S = 600.0
 
 
 class SettingsError(ValueError):
@@ -15,7 +18,8 @@ class SettingsError(ValueError):
 class AgentSettings(Struct, frozen=True, kw_only=True):
     """`broker_url` None: no nudges. `stops_engines`: engines end with the agent, instead of serving on.
 
-    `gateway` is where the agent keeps a gateway running, None where somebody else does.
+    `gateway` is where the agent keeps a gateway running, None where somebody else does. `drain_limit_s` is how long an
+    engine that leaves may finish what it has.
     """
 
     node_id: str
@@ -26,6 +30,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
     gateway_url: str = ""
     gateway: GatewayPlace | None = None
     stops_engines: bool = False
+    drain_limit_s: float = LONGEST_DRAIN_S
 
 
 def read_settings(environ: Mapping[str, str]) -> AgentSettings:
@@ -41,6 +46,7 @@ def read_settings(environ: Mapping[str, str]) -> AgentSettings:
         gateway_url=environ.get("TOKENYARD_GATEWAY_URL", ""),
         gateway=_gateway(environ),
         stops_engines=_flag(environ, "TOKENYARD_AGENT_STOP_ENGINES"),
+        drain_limit_s=_seconds(environ, "TOKENYARD_AGENT_DRAIN_LIMIT_S", LONGEST_DRAIN_S),
     )
 
 
@@ -63,3 +69,13 @@ def _flag(environ: Mapping[str, str], name: str) -> bool:
     if value not in ("0", "1"):
         raise SettingsError(f"{name} should be 0 or 1")
     return value == "1"
+
+
+def _seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
+    try:
+        value = float(environ.get(name) or usual)
+    except ValueError as error:
+        raise SettingsError(f"{name} should be a number of seconds") from error
+    if not 0 <= value < inf:
+        raise SettingsError(f"{name} should be a number of seconds")
+    return value

@@ -6,6 +6,7 @@ die and come back at any time: what matters is on disk.
     snapshot.json    signed envelope of the newest snapshot           agent → gateway
     endpoints.json   EndpointList                                     agent → gateway
     desired.json     DesiredState                                     agent → itself, after a restart
+    crashes.json     how often engines have crashed                   agent → itself, after a restart
     gateway.json     GatewayReport, once a second                     gateway → agent
     decisions.json   DecisionFile, when there are new ones            gateway → agent
     removed          there while the node is no part of its fleet any more agent → gateway; itself, after a restart
@@ -26,6 +27,7 @@ from pathlib import Path
 SNAPSHOT_FILE = "snapshot.json"
 ENDPOINTS_FILE = "endpoints.json"
 DESIRED_FILE = "desired.json"
+CRASHES_FILE = "crashes.json"
 GATEWAY_REPORT_FILE = "gateway.json"
 DECISIONS_FILE = "decisions.json"
 REMOVED_FILE = "removed"

@@ -8,11 +8,12 @@
     PromptBatch until acknowledged PromptAck    likewise
 
 Each push is repeated until telemetry shows that it has arrived, so losing any frame costs at most the next second.
+Either end may be newer than the other: fields and frames that it does not know are passed over.
 """
 
-from typing import Any
+from typing import Any, get_args
 
-from msgspec import Raw, Struct, field
+from msgspec import DecodeError, Raw, Struct, field
 from msgspec.json import Decoder
 
 from workers.contracts.desired import DesiredState
@@ -105,6 +106,21 @@ class PromptAck(Struct, frozen=True, kw_only=True, tag="prompts_ack"):
 FromAgent = Hello | Telemetry | UsageBatch | PromptBatch
 ToAgent = Welcome | SnapshotPush | DesiredPush | UsageAck | PromptAck
 
+
+class _AnyFrame(Struct):
+    type: str
+
+
+def is_unknown(text: str | bytes) -> bool:
+    """A frame of a kind that this end has never heard of; False for what is no frame at all."""
+    try:
+        return _decode_any(text).type not in _KNOWN
+    except (DecodeError, RecursionError):
+        return False
+
+
+_decode_any = Decoder(_AnyFrame).decode
+_KNOWN = {str(each.__struct_config__.tag) for each in (*get_args(FromAgent), *get_args(ToAgent))}
 decode_from_agent = Decoder(FromAgent).decode
 decode_loose_usage = Decoder(LooseUsageBatch).decode
 decode_to_agent = Decoder(ToAgent).decode

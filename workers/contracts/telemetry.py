@@ -75,6 +75,10 @@ class AcceleratorReport(Struct, frozen=True, kw_only=True):
     pcie_width: int | None = None
 
 
+# Stays free when weights are placed and when they are fetched, for logs and for what else is written.
+DISK_MARGIN_BYTES = 1024**3
+
+
 class DiskReport(Struct, frozen=True, kw_only=True):
     """The disk that weights are fetched to: what is free there, and the bytes of the weights on it, by their keys."""
 

@@ -73,7 +73,7 @@ def _of_replicas(said: set[str]) -> Iterator[Alert]:
         where = f" on {replica.node.name}" if replica.node else ""
         yield Alert(
             level="breach" if replica.has_given_up else "warning",
-            text=f"{replica.deployment.name}{where}: {replica.alarm}",
+            text=": ".join(filter(None, [f"{replica.deployment.name}{where}", replica.alarm, replica.detail])),
             kind="replica",
             url=reverse("console:replica", args=[replica.pk]),
             since=replica.state_changed_at,

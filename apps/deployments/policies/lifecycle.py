@@ -64,7 +64,7 @@ TABLE = {
     ),
     DRAINING: StateRule(
         followers=(*_RISING, *_SERVING, STOPPED, FAILED, UNKNOWN),
-        limit=timedelta(minutes=15),
+        limit=timedelta(minutes=5),
         alarm="it has not finished what it had",
     ),
     SLEEPING: StateRule(followers=(*_RISING, READY, *_ENDING, UNKNOWN)),

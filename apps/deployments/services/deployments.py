@@ -8,7 +8,7 @@ from django.db import transaction
 from apps.audit.services import record_change
 from apps.common.actors import SYSTEM, Actor
 from apps.common.errors import ConflictError, InvalidInputError
-from apps.common.saving import save_checked
+from apps.common.saving import lock_row, save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaState
 from apps.deployments.policies.requirements import read_requirements
@@ -79,6 +79,7 @@ def scale_deployment(*, actor: Actor, deployment: Deployment, replica_count: int
 @transaction.atomic
 def change_deployment(*, actor: Actor, deployment: Deployment, change: Change, now: datetime) -> Deployment:
     """What makes another revision is rolled out. Scaling by hand takes the target from an autoscaler."""
+    lock_row(deployment)
     wanted = change.as_dict()
     if "requirements" in wanted:
         checked_requirements(wanted["requirements"])
@@ -139,6 +140,7 @@ def set_autoscaled_count(*, deployment_id: UUID, replica_count: int | None, reas
 @transaction.atomic
 def delete_deployment(*, actor: Actor, deployment: Deployment, now: datetime) -> None:
     """Only once it has no replicas any more: what still runs is never forgotten."""
+    lock_row(deployment)
     if deployment.wanted_count or Replica.objects.filter(deployment=deployment).exists():
         raise ConflictError("scale it to 0 first, with keeps_asleep off, and wait until its replicas have stopped")
     record_change(actor=actor, action="deployment.deleted", subject=deployment, now=now)
@@ -149,6 +151,7 @@ def delete_deployment(*, actor: Actor, deployment: Deployment, now: datetime) ->
 @transaction.atomic
 def restart_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
     """A fresh process, once; it finishes what it has first. Its node makes it so when it next hears of it."""
+    lock_row(replica)
     if replica.node_id is None:
         raise ConflictError("this replica is not on a node yet")
     replica.incarnation += 1
@@ -162,6 +165,7 @@ def restart_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
 @transaction.atomic
 def drain_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
     """It finishes what it has and goes; its deployment gets another one in its place."""
+    lock_row(replica)
     if not replica.is_draining:
         replica.is_draining, replica.drain_reason = True, DrainReason.ASKED
         replica.save(update_fields=["is_draining", "drain_reason"])
@@ -172,6 +176,7 @@ def drain_replica(*, actor: Actor, replica: Replica, now: datetime) -> None:
 @transaction.atomic
 def cancel_drain(*, actor: Actor, replica: Replica, now: datetime) -> None:
     """It serves on; what was to take its place goes. One whose engine is stopping already starts again."""
+    lock_row(replica)
     if replica.drain_reason != DrainReason.ASKED or replica.state == ReplicaState.STOPPED:
         raise ConflictError("nobody has asked for this drain, or it is over")
     replica.is_draining, replica.drain_reason = False, ""

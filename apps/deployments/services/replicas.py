@@ -113,7 +113,12 @@ def raise_alarms(*, now: datetime) -> None:
             replica.alarm = alarm
             replica.save(update_fields=["alarm"])
             if alarm:
-                note(replica, alarm, now)
+                note(replica, _with_reason(alarm, replica.detail), now)
+
+
+def _with_reason(alarm: str, detail: str) -> str:
+    """As it is now: what an alarm says stands as long as it does, and why may change."""
+    return f"{alarm}: {detail}" if detail else alarm
 
 
 @transaction.atomic

@@ -8,7 +8,7 @@ from apps.audit.services import record_change
 from apps.common import live
 from apps.common.actors import Actor
 from apps.common.errors import ConflictError, NotFoundError
-from apps.common.saving import save_checked
+from apps.common.saving import lock_row, save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.deployments.models import Deployment, Revision
 from apps.deployments.services.revisions import current_revision, process_of
@@ -20,6 +20,7 @@ _CONTENT = ("version_id", "max_running_requests", "requirements")
 @transaction.atomic
 def pause_rollout(*, actor: Actor, deployment: Deployment, is_paused: bool, now: datetime) -> Deployment:
     """While paused, replicas stay what they are; one that is missing is made like those of before."""
+    lock_row(deployment)
     if deployment.is_rollout_paused != is_paused:
         deployment.is_rollout_paused = is_paused
         deployment.save(update_fields=["is_rollout_paused"])
@@ -32,6 +33,7 @@ def pause_rollout(*, actor: Actor, deployment: Deployment, is_paused: bool, now:
 @transaction.atomic
 def undo_rollout(*, actor: Actor, deployment: Deployment, now: datetime, number: int | None = None) -> Deployment:
     """Back to the revision before the newest, or to that `number`; at the same pace, and paused no more."""
+    lock_row(deployment)
     newest = current_revision(deployment, now=now)
     target = _revision_to(deployment, newest, number)
     if process_of(target.version) != target.process:

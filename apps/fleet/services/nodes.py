@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 from django.db import transaction
-from django.db.models import Model, Q
+from django.db.models import Model, ProtectedError, Q
 
 from apps.audit.services import record_change
 from apps.common.actors import SYSTEM, Actor
@@ -127,7 +127,10 @@ def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
         replica.delete()
     RemovedNode.objects.filter(removed_at__lt=now - REMOVED_KEPT_FOR).delete()
     RemovedNode.objects.create(id=node.pk, name=node.name, token_sha256=node.token_sha256, removed_at=now)
-    node.delete()
+    try:
+        node.delete()
+    except ProtectedError as error:
+        raise ConflictError("a replica was just placed on it: cordon it and drain it first") from error
     enqueue_on_commit(RECONCILE)
 
 

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from apps.placement.policies.demand import Demand
 from apps.placement.policies.fleet import NodeView
 from apps.placement.policies.objective import GIB
-
-# Stays free, for logs and for what else is written; agents leave as much when they fetch.
-DISK_MARGIN_BYTES = GIB
+from workers.contracts.telemetry import DISK_MARGIN_BYTES
 
 
 class Disks:

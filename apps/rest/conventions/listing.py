@@ -1,6 +1,7 @@
 """Filters of every list, taken from what its serializer shows: a field that is a column can be asked for by its value.
 
-`state=ready,degraded` is either; `labels=zone=a,tier=b` is both; a time has `…_since` and `…_until`.
+`state=ready,degraded` is either; `labels=zone=a,tier=b` is both; a time has `…_since` and `…_until`. What is found by
+more than its column, the serializer's `Meta.found_by` says: by the field's name, a condition for the values.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import models
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
 from rest_framework.serializers import BaseSerializer, ModelSerializer
 
@@ -52,8 +53,13 @@ def filtered(rows: QuerySet[Any], serializer: type[BaseSerializer[Any]], query: 
         text = f"there is no such filter; there are: {', '.join(sorted(known)) or 'none'}"
         raise InvalidInputError(text, fields=dict.fromkeys(unknown, "there is no such filter"))
     for name, text in asked.items():
-        rows = rows.filter(**{known[name].lookup: _value(known[name], text)})
+        rows = rows.filter(_condition(serializer, known[name], _value(known[name], text)))
     return rows
+
+
+def _condition(serializer: type[BaseSerializer[Any]], asked: Filter, value: Any) -> Q:
+    found_by: Mapping[str, Callable[[Any], Q]] = getattr(serializer.Meta, "found_by", {})
+    return found_by[asked.name](value) if asked.name in found_by else Q(**{asked.lookup: value})
 
 
 def _value(asked: Filter, text: str) -> Any:

@@ -105,7 +105,7 @@ class AgentLink:
         )
         await self._send_text(msgspec.json.encode(welcome))
 
-    async def _take(self, frame: Frame) -> None:
+    async def _take(self, frame: Frame | None) -> None:
         match frame:
             case frames.Telemetry():
                 await self._telemetry_came(frame)
@@ -117,6 +117,8 @@ class AgentLink:
                 raise LinkClosedError(frames.CLOSE_BAD_FRAME)
 
     async def _telemetry_came(self, frame: frames.Telemetry) -> None:
+        if not self._state.is_newer(frame.body):
+            return
         now = timezone.now()
         news = self._state.telemetry_came(frame.body, now)
         body, decisions = structs.replace(frame.body, decisions=[]), frame.body.decisions
@@ -148,7 +150,8 @@ class AgentLink:
         if await write_prompts(batch.prompts, timezone.now()):
             await self._send_text(msgspec.json.encode(frames.PromptAck(batch_id=batch.batch_id)))
 
-    async def _next_frame(self, timeout_s: float) -> Frame:
+    async def _next_frame(self, timeout_s: float) -> Frame | None:
+        """None for one that this end does not know."""
         try:
             async with asyncio.timeout(timeout_s):
                 message = await self._receive()
@@ -172,7 +175,7 @@ class AgentLink:
             await self._send({"type": "websocket.close", "code": code})
 
 
-def _decoded(text: str) -> Frame:
+def _decoded(text: str) -> Frame | None:
     if len(text) > MAX_FRAME_CHARACTERS:
         raise LinkClosedError(CLOSE_TOO_BIG)
     try:
@@ -181,8 +184,10 @@ def _decoded(text: str) -> Frame:
         return _decoded_loosely(text, error)
 
 
-def _decoded_loosely(text: str, error: msgspec.DecodeError) -> frames.LooseUsageBatch:
-    """A batch in which some records are damaged must not stop the others for good."""
+def _decoded_loosely(text: str, error: msgspec.DecodeError) -> frames.LooseUsageBatch | None:
+    """A batch in which some records are damaged must not stop the others for good; nor must a newer agent's news."""
+    if frames.is_unknown(text):
+        return None
     try:
         return frames.decode_loose_usage(text)
     except msgspec.DecodeError:

@@ -13,15 +13,26 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="links")
+# What goes down to the nodes never waits behind what a thousand of them have to say at once.
+_looks = ThreadPoolExecutor(max_workers=1, thread_name_prefix="looks")
 
 
 async def in_database_thread(call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    return await _run(_threads, lambda: call(*args, **kwargs))
+
+
+async def in_looking_thread(call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """For what all nodes wait for: reads, and quick ones."""
+    return await _run(_looks, lambda: call(*args, **kwargs))
+
+
+async def _run(threads: ThreadPoolExecutor, call: Callable[[], R]) -> R:
     def run() -> R:
         close_old_connections()
         try:
             with every_tenant():  # agents' links and operators' live pages are no single tenant's
-                return call(*args, **kwargs)
+                return call()
         finally:
             close_old_connections()
 
-    return await asyncio.get_running_loop().run_in_executor(_threads, run)
+    return await asyncio.get_running_loop().run_in_executor(threads, run)

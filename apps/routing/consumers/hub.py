@@ -19,7 +19,7 @@ from apps.common.valkey import new_async_client, wait_for_wakes
 from apps.deployments.selectors import list_newer_bodies
 from apps.fleet.selectors import list_known_nodes
 from apps.fleet.services.nodes import record_seen
-from apps.routing.consumers.database import in_database_thread
+from apps.routing.consumers.database import in_database_thread, in_looking_thread
 from apps.routing.consumers.session import Newest
 from apps.routing.consumers.usage_inbox import UsageInbox
 from apps.routing.consumers.writes import store_usage
@@ -115,14 +115,14 @@ class LinkHub:
         if not held:
             return
         await self._end_removed(held.keys())
-        self._snapshot = await in_database_thread(get_newest_envelope)
-        self._desired |= await in_database_thread(list_newer_bodies, held)
+        self._snapshot = await in_looking_thread(get_newest_envelope)
+        self._desired |= await in_looking_thread(list_newer_bodies, held)
         pushes = (link.push(self.newest_for(link.node_id)) for link in list(self._links.values()))
         await asyncio.gather(*pushes, return_exceptions=True)
 
     async def _end_removed(self, linked: KeysView[UUID]) -> None:
         """A node's token ends with it, and so does the link that was opened by it: it gets no more snapshots."""
-        known = await in_database_thread(list_known_nodes, list(linked))
+        known = await in_looking_thread(list_known_nodes, list(linked))
         gone = [link for link in self._links.values() if link.node_id in linked and link.node_id not in known]
         await asyncio.gather(*(link.removed() for link in gone), return_exceptions=True)
 

@@ -1,6 +1,7 @@
 """One agent's link as values: what it holds, what to send it, what of its telemetry is news. No I/O.
 
 frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
+is_newer         → whether it is to be heard at all: a link is one agent's, which counts its telemetry
 telemetry_came   → what differs from what Postgres was told last
 """
 
@@ -47,6 +48,7 @@ class LinkState:
     held_desired: int | None = None
     pushed_snapshot: tuple[int, float] = (0, 0.0)
     pushed_desired: tuple[int, float] = (0, 0.0)
+    sequence: int = 0
     seen_at: datetime | None = None
     doubted_until: datetime | None = None
     _replicas: Sequence[tuple[object, ...]] = ()
@@ -65,7 +67,12 @@ class LinkState:
             frames.append(msgspec.json.encode(DesiredPush(body=_decode_desired(newest.desired[1]))))
         return frames
 
+    def is_newer(self, telemetry: NodeTelemetry) -> bool:
+        """What comes twice, or after what was said later, says nothing about now."""
+        return telemetry.sequence > self.sequence
+
     def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
+        self.sequence = telemetry.sequence
         self.held_snapshot, self.held_desired = telemetry.snapshot_generation, telemetry.desired_generation
         if self.doubted_until and now < self.doubted_until:
             self._replicas, self._gateway, self._accelerators, self._disk = (), None, (), None

@@ -217,6 +217,24 @@ async def test_engines_outlive_their_agent_and_the_next_one_takes_them_over_unto
     assert plane.latest.replicas[0].restarts == 0
 
 
+async def test_what_was_given_up_stays_so_when_an_agent_comes_new_until_somebody_asks(node):
+    crasher = replica_spec(port=free_port(), engine_args={"crash_after_tokens": 1, "time_scale": 0.01})
+    timers = structs.replace(QUICK, first_backoff_s=0.01, longest_backoff_s=0.01, most_crashes=2)
+    async with control_plane() as plane:
+        plane.desired = desired(crasher)
+        async with agent(node, plane, timers=timers):
+            await eventually(lambda: plane.latest and plane.latest.replicas and plane.latest.replicas[0].has_given_up)
+        plane.telemetry.clear()
+        async with agent(node, plane, timers=timers):
+            await eventually(lambda: len(plane.telemetry) > 4)
+            assert {(each.replicas[0].state, each.replicas[0].has_given_up) for each in plane.telemetry} == {
+                ("failed", True)
+            }
+            assert "given up after 2 crashes" in plane.latest.replicas[0].detail
+            plane.desired = desired(spec(spec_hash="asked for"), generation=2)
+            await eventually(lambda: state_of(plane) == "ready")
+
+
 async def test_a_pid_file_of_another_process_harms_nobody(node):
     one = spec()
     async with control_plane() as plane:
@@ -270,6 +288,17 @@ async def test_a_bad_frame_costs_the_link_and_nothing_else(node):
         await eventually(lambda: plane.telemetry)
         await plane.send_text('{"type": "welcome')
         await eventually(lambda: len(plane.hellos) == 2)
+
+
+async def test_a_newer_control_plane_may_say_what_this_agent_does_not_know(node):
+    async with control_plane() as plane, agent(node, plane):
+        await eventually(lambda: plane.telemetry)
+        await plane.send_text('{"type": "weather", "body": {"sky": "blue"}}')
+        state = msgspec.to_builtins(desired(spec()))
+        state |= {"mood": "good", "replicas": [each | {"mood": "good"} for each in state["replicas"]]}
+        await plane.send_text(msgspec.json.encode({"type": "desired", "mood": "good", "body": state}).decode())
+        await eventually(lambda: state_of(plane) == "ready")
+        assert len(plane.hellos) == 1
 
 
 async def test_snapshots_are_kept_when_signed_and_refused_when_not(node):

@@ -141,6 +141,18 @@ async def test_after_kill_9_the_next_agent_finds_the_engine_of_the_last(node):
         assert report(plane).pid == pid
 
 
+async def test_a_second_agent_of_the_same_directory_says_so_and_leaves_all_to_the_first(node):
+    async with control_plane() as plane:
+        plane.desired = wanted(spec())
+        with agent(node, plane):
+            await eventually(lambda: is_ready(plane))
+            pid = report(plane).pid
+            with agent(node, plane) as second:
+                assert await asyncio.to_thread(second.wait, 20) == 2
+            assert (len(plane.hellos), report(plane).pid) == (1, pid)
+    assert f"another agent looks after {node} already" in (node.parent / "agent.log").read_text()
+
+
 async def test_a_missing_variable_is_named_at_the_start(node):
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "workers.agent"),

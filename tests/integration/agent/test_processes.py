@@ -109,6 +109,35 @@ def test_an_engine_that_was_started_but_never_written_down_is_ended_before_the_n
     assert view(processes).is_alive
 
 
+def test_what_was_never_written_down_is_ended_by_the_next_agent_though_nobody_wants_it_any_more(processes, tmp_path):
+    processes.start(SPEC, plan())
+    stray = view(processes).pid
+    (tmp_path / "engine-replica-1.pid").unlink()
+    processes.start(replica_spec(replica_id="replica-2"), plan())
+    EngineProcesses(tmp_path, {}).end_strays()
+    wait_until(lambda: identify(stray) is None)
+    assert processes.observe()["replica-2"].is_alive
+
+
+def test_a_session_that_a_known_engine_began_is_no_stray(processes, tmp_path):
+    record = tmp_path / "child"
+    code = (
+        "import subprocess, sys, time\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "child = subprocess.Popen(sleep, start_new_session=True)\n"
+        f"open({str(record)!r}, 'w').write(str(child.pid) + '\\n')\n"
+        "time.sleep(60)"
+    )
+    processes.start(SPEC, plan(code))
+    wait_until(lambda: record.exists() and record.read_text().endswith("\n"))
+    child = int(record.read_text())
+    try:
+        EngineProcesses(tmp_path, {}).end_strays()
+        assert identify(child) is not None
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 def test_a_process_that_has_the_number_of_another_is_left_alone():
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as bystander:
         try:

@@ -1,6 +1,7 @@
 """The agent's websocket: a real uvicorn, a real client, real Postgres; with Valkey and without."""
 
 import time
+from itertools import count
 from uuid import UUID
 
 import msgspec
@@ -31,6 +32,7 @@ from workers.contracts.telemetry import AcceleratorReport, GatewayReport, NodeTe
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 
+SEQUENCES = count(1)
 NO_VALKEY = "redis://127.0.0.1:1/0"
 
 
@@ -63,11 +65,11 @@ def hello(node):
     return link.Hello(node_id=str(node.pk), boot_id="boot", agent_version="1", inventory=inventory)
 
 
-def telemetry(node, *, snapshot=0, desired=0, **facts):
+def telemetry(node, *, snapshot=0, desired=0, sequence=None, **facts):
     body = NodeTelemetry(
         node_id=str(node.pk),
         boot_id="boot",
-        sequence=1,
+        sequence=sequence or next(SEQUENCES),
         sampled_at=0.0,
         snapshot_generation=snapshot,
         desired_generation=desired,
@@ -144,11 +146,35 @@ def test_one_that_was_away_when_its_node_was_removed_is_told_when_it_comes_back(
         assert closing_code(agent) == link.CLOSE_REMOVED
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"type": "nonsense"}', '{"type": "telemetry", "body": 1}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", '{"type": 1}', '{"type": "telemetry", "body": 1}', "[" * 100_000])
 def test_a_bad_frame_ends_the_link(agent, text):
     agent.receive(link.Welcome)
     agent.socket.send(text)
     assert closing_code(agent) == link.CLOSE_BAD_FRAME
+
+
+def test_a_newer_agent_may_say_what_this_control_plane_does_not_know(agent, joined):
+    agent.receive(link.Welcome)
+    agent.socket.send('{"type": "weather", "body": {"sky": "blue"}}')
+    frame = msgspec.to_builtins(telemetry(joined[0]))
+    agent.socket.send(msgspec.json.encode(frame | {"mood": "good", "body": frame["body"] | {"mood": "good"}}).decode())
+    agent.send(link.UsageBatch(batch_id="b", records=[]))
+    assert agent.receive(link.UsageAck).batch_id == "b"
+
+
+def test_telemetry_that_comes_twice_or_late_says_nothing_about_now(agent, joined):
+    agent.receive(link.Welcome)
+    make_deployment(make_version())
+    reconcile(holder="test", now=NOW)
+    reports = [ReplicaReport(replica_id=str(Replica.objects.get().pk), state=each) for each in ("ready", "degraded")]
+    one, two = (telemetry(joined[0], replicas=[each]) for each in reports)
+    for frame in (one, two, one, two, one):
+        agent.send(frame)
+    assert eventually(lambda: Replica.objects.get().state == "degraded")
+    agent.send(link.UsageBatch(batch_id="b", records=[]))
+    agent.receive(link.UsageAck)
+    states = [event.state for event in Replica.objects.get().events.order_by("id")]
+    assert states[-2:] == ["ready", "degraded"]
 
 
 def test_a_frame_that_is_too_big_ends_the_link(agent):
@@ -264,15 +290,15 @@ def test_a_node_that_was_taken_for_silent_while_its_link_held_is_known_again(age
     make_deployment(make_version())
     reconcile(holder="test", now=NOW)
     replica = Replica.objects.get()
-    frame = telemetry(node, replicas=[ReplicaReport(replica_id=str(replica.pk), state="ready")])
-    agent.send(frame)
+    reports = [ReplicaReport(replica_id=str(replica.pk), state="ready")]
+    agent.send(telemetry(node, replicas=reports))
     assert eventually(lambda: Replica.objects.filter(state="ready").exists())
     Node.objects.update(state="offline")
     mark_unreachable_replicas(now=NOW)
     assert Replica.objects.get().state == "unknown"
 
     def is_known():
-        agent.send(frame)
+        agent.send(telemetry(node, replicas=reports))
         time.sleep(0.5)
         return Replica.objects.filter(state="ready", node__state="online").exists()
 

@@ -264,6 +264,17 @@ def test_the_page_and_rest_say_how_each_part_is(served):
     assert "part 2 of 2 on" in client.get(reverse("console:node", args=[follower.pk])).content.decode()
 
 
+def test_it_is_found_by_any_of_its_nodes(served):
+    client = APIClient()
+    client.force_login(make_people().operator)
+    third = make_node("n9")
+    for node, count in ((parts_of(served)[0], 1), (parts_of(served)[1], 1), (third, 0)):
+        for query in ({"node_id": node.pk}, {"node_name": node.name}):
+            assert len(client.get("/api/v1/replicas/", query).data["results"]) == count, query
+    several = ",".join(str(node.pk) for node in served.nodes)
+    assert len(client.get("/api/v1/replicas/", {"node_id": several}).data["results"]) == 1
+
+
 def test_a_pipeline_that_is_to_be_on_one_node_is_refused_in_numbers():
     yard = Yard("n1", "n2")
     yard.deploy(is_on_one_node=True)

@@ -7,9 +7,17 @@ import pytest
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
+from apps.common.errors import NotFoundError
 from apps.deployments.models import Deployment, NodeDesired, Replica, ReplicaEvent
 from apps.deployments.selectors import list_pools
-from apps.deployments.services.deployments import set_autoscaled_count
+from apps.deployments.services.deployments import (
+    Change,
+    cancel_drain,
+    change_deployment,
+    drain_replica,
+    restart_replica,
+    set_autoscaled_count,
+)
 from apps.deployments.services.replicas import record_replica_reports
 from apps.fleet.models import Node
 from apps.placement.services.loop import reconcile
@@ -265,6 +273,22 @@ def test_an_autoscalers_target_goes_before_peoples_until_somebody_scales_by_hand
     turn()
     assert Deployment.objects.get().wanted_count == 1
     assert Replica.objects.filter(is_draining=False).count() == 1
+
+
+def test_who_read_a_deployment_before_somebody_changed_it_undoes_nothing_of_that(served):
+    stale = Deployment.objects.get()
+    set_autoscaled_count(deployment_id=stale.pk, replica_count=3, reason="load", now=NOW)
+    change_deployment(actor=SYSTEM, deployment=stale, change=Change(max_surge=2), now=NOW)
+    found = Deployment.objects.get()
+    assert (found.autoscaled_count, found.max_surge) == (3, 2)
+
+
+@pytest.mark.parametrize("change", [restart_replica, drain_replica, cancel_drain])
+def test_a_replica_that_is_gone_by_now_is_not_changed(served, change):
+    stale = Replica.objects.first()
+    Replica.objects.all().delete()
+    with pytest.raises(NotFoundError, match="gone by now"):
+        change(actor=SYSTEM, replica=stale, now=NOW)
 
 
 def test_what_a_failed_engine_said_last_is_kept_with_the_event(operator, served):

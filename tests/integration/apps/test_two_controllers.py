@@ -2,8 +2,10 @@
 
 import threading
 import time
+import zlib
 
 import msgspec
+import psycopg
 import pytest
 from django.db import Error as DatabaseError
 from django.db import connection, connections
@@ -27,6 +29,13 @@ def until(holds, timeout_s=60):
         time.sleep(0.05)
 
 
+def have_six_placed():
+    """After one more turn, as the timer gives it: what was asked of workers that were still starting has expired."""
+    enqueue("placement.reconcile")
+    time.sleep(0.5)
+    return Replica.objects.filter(is_draining=False).exclude(node=None).count() == 6
+
+
 def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postgres, valkey):
     nodes = [make_node("n1"), make_node("n2")]
     make_deployment(make_version(), replica_count=6)
@@ -43,8 +52,7 @@ def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postg
             fences += list(LeaderLease.objects.filter(name="placement").values_list("fence", flat=True))
             time.sleep(0.1)
         Deployment.objects.update(replica_count=6)
-        enqueue("placement.reconcile")
-        until(lambda: Replica.objects.filter(is_draining=False).exclude(node=None).count() == 6)
+        until(have_six_placed)
     assert Replica.objects.filter(is_draining=False).count() == 6
     assert fences == sorted(fences)
     bodies = [msgspec.json.decode(NodeDesired.objects.get(node=node).body, type=DesiredState) for node in nodes]
@@ -76,3 +84,21 @@ def test_a_leader_that_stops_in_the_middle_loses_its_lead_and_what_it_had_begun(
     sleeper.join(15)
     assert len(failures) == 1
     assert LeaderLease.objects.get(name="x").holder == "other"
+
+
+def test_a_leader_that_stopped_while_it_was_being_answered_is_ended_by_who_would_lead_in_its_place(
+    postgres, monkeypatch
+):
+    monkeypatch.setattr(services, "MOST_IDLE", "300ms")
+    with psycopg.connect(postgres.url(connection.settings_dict["NAME"])) as stopped:
+        stopped.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(b"tokenyard.x")])
+        stopped.pgconn.send_query(b"SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
+
+        def leads():
+            time.sleep(0.1)
+            with lead("x", holder="other") as fence:
+                return fence is not None
+
+        assert not leads()
+        until(leads, timeout_s=20)
+        stopped.pgconn.finish()

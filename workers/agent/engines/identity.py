@@ -56,15 +56,23 @@ def kill_group(identity: ProcessIdentity) -> None:
             os.killpg(identity.pid, signal.SIGKILL)
 
 
-def find_marked(marker: str) -> list[ProcessIdentity]:
-    """Session leaders with this `NAME=value` in the environment they were started with."""
+def find_marked(name: str) -> list[tuple[str, ProcessIdentity]]:
+    """Session leaders that were started with this variable in their environment, and its value."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         # Another user's, or one that has just ended.
         with suppress(OSError):
-            if marker.encode() in path.read_bytes().split(b"\0"):
-                found.append(identify(int(path.parent.name)))
-    return [identity for identity in found if identity and _leads_session(identity.pid)]
+            value = _value_of(name, path.read_bytes())
+            identity = None if value is None else identify(int(path.parent.name))
+            if value is not None and identity and _leads_session(identity.pid):
+                found.append((value, identity))
+    return found
+
+
+def _value_of(name: str, environ: bytes) -> str | None:
+    beginning = f"{name}=".encode()
+    found = (each for each in environ.split(b"\0") if each.startswith(beginning))
+    return next((each[len(beginning) :].decode(errors="replace") for each in found), None)
 
 
 def _leads_session(pid: int) -> bool:

@@ -22,14 +22,14 @@ def leave(
 ) -> Step:
     """`has_nothing_left`: what it has cannot be finished, or is another node's to finish."""
     if memory.stopping_since is not None:
-        return _await_end(process, memory, now)
+        return _await_end(process, memory, timers, now)
     since = now if memory.draining_since is None else memory.draining_since
     memory = structs.replace(memory, draining_since=since)
     if not has_nothing_left and not is_drained(process, memory, timers, now):
         probe = Action(kind=ActionKind.PROBE, spec=process.spec)
         return Step(memory, "draining", what_is_left(memory), (probe,))
     memory = structs.replace(memory, stopping_since=now)
-    return Step(memory, "draining", "stopping", (Action(kind=ActionKind.STOP, spec=process.spec),))
+    return Step(memory, "draining", _why_it_stops(memory, timers), (Action(kind=ActionKind.STOP, spec=process.spec),))
 
 
 def what_is_left(memory: ReplicaMemory) -> str:
@@ -48,11 +48,18 @@ def is_drained(process: ProcessView, memory: ReplicaMemory, timers: Timers, now:
     return reading.running_requests == 0 and reading.waiting_requests == 0
 
 
-def _await_end(process: ProcessView, memory: ReplicaMemory, now: float) -> Step:
+def _await_end(process: ProcessView, memory: ReplicaMemory, timers: Timers, now: float) -> Step:
     if now - (memory.stopping_since or now) < process.stop_grace_s:
-        return Step(memory, "draining", memory.problem or "stopping")
+        return Step(memory, "draining", memory.problem or _why_it_stops(memory, timers))
     reason = f"killed, for it did not end within {process.stop_grace_s:.0f} s of being asked to"
     return killed(process, memory, memory.problem or reason, "draining")
+
+
+def _why_it_stops(memory: ReplicaMemory, timers: Timers) -> str:
+    drained_s = (memory.stopping_since or 0.0) - (memory.draining_since or memory.stopping_since or 0.0)
+    if drained_s < timers.drain_limit_s:
+        return "stopping"
+    return f"stopping with what it has left: its {timers.drain_limit_s:.0f} s to finish that are over"
 
 
 def killed(process: ProcessView, memory: ReplicaMemory, problem: str, state: str) -> Step:

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,6 +70,11 @@ class EngineProcesses:
         # Of our own children; empty while they run. Of an adopted process nobody learns how it ended.
         self._exit_details: dict[int, str] = {}
 
+    def end_strays(self) -> None:
+        """Of agents before this one, whether their replicas are wanted still or not; once, before anything starts."""
+        known = {self._marker(each) for each, view in self.observe().items() if view.is_alive}
+        self._end_marked(lambda marker: marker.startswith(self._marker("")) and marker not in known)
+
     def observe(self) -> dict[str, ProcessView]:
         """Every engine that was started and not yet forgotten, dead or alive, by replica id."""
         views = {}
@@ -86,8 +91,8 @@ class EngineProcesses:
 
     def start(self, spec: ReplicaSpec, plan: LaunchPlan) -> None:
         """Raises OSError when it cannot be started."""
-        marker = f"{self._directory}:{spec.replica_id}"
-        self._end_strays(marker)
+        marker = self._marker(spec.replica_id)
+        self._end_marked(lambda found: found == marker)
         with self._open_log(spec.replica_id) as output:
             pid = _spawn(plan.argv, self._environ | plan.env | {_MARKER: marker}, output.fileno())
         self._exit_details[pid] = ""
@@ -151,6 +156,9 @@ class EngineProcesses:
             return file.read().decode(errors="replace").splitlines()[-lines:]
         return []
 
+    def _marker(self, replica_id: str) -> str:
+        return f"{self._directory}:{replica_id}"
+
     def _view(self, record: _Record) -> ProcessView:
         self._reap(record.pid)
         return ProcessView(
@@ -171,11 +179,12 @@ class EngineProcesses:
             stopping_since=record.stopping_since,
         )
 
-    def _end_strays(self, marker: str) -> None:
-        """An agent that died between starting an engine and writing it down left one that holds the port."""
-        for identity in find_marked(f"{_MARKER}={marker}"):
-            log.warning("ending process %d, an engine that was never written down", identity.pid)
-            kill_group(identity)
+    def _end_marked(self, is_stray: Callable[[str], bool]) -> None:
+        """An agent that died between starting an engine and writing it down left one that holds port and memory."""
+        for marker, identity in find_marked(_MARKER):
+            if is_stray(marker):
+                log.warning("ending process %d, an engine that was never written down", identity.pid)
+                kill_group(identity)
 
     def _reap(self, pid: int) -> None:
         if self._exit_details.get(pid) != "":

@@ -16,10 +16,10 @@ from workers.contracts.link import (
     Hello,
     PromptAck,
     SnapshotPush,
-    ToAgent,
     UsageAck,
     Welcome,
     decode_to_agent,
+    is_unknown,
 )
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Link:
                 self._connection = connection
                 log.info("linked to the control plane")
                 async for frame in connection:
-                    self._take(decode_to_agent(frame))
+                    self._take(frame)
         except (OSError, WebSocketException, msgspec.DecodeError) as error:
             log.warning("no link to the control plane: %s", error or type(error).__name__)
             self._note_removal(error)
@@ -133,7 +133,14 @@ class Link:
             raise ConnectionError(f"{type(frame).__name__} came before Welcome")
         self._welcomed(frame)
 
-    def _take(self, frame: ToAgent) -> None:
+    def _take(self, text: str | bytes) -> None:
+        try:
+            frame = decode_to_agent(text)
+        except msgspec.DecodeError:
+            if not is_unknown(text):
+                raise
+            log.warning("passed over what a newer control plane has sent: %.60s", text)
+            return
         if isinstance(frame, Welcome):
             raise ConnectionError("a second Welcome")
         self._receive(frame)

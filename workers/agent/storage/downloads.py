@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from workers.contracts.telemetry import DISK_MARGIN_BYTES
+
 _TOLD_EACH_S = 1.0
-# Left free on the disk, for logs and for what else is written meanwhile.
-_MARGIN_BYTES = 1024**3
 _GIB = 1024**3
 
 
@@ -43,10 +43,10 @@ class Teller:
 def check_room(place: Path, missing_bytes: int) -> None:
     """Raises FetchError when the disk does not hold what is to come."""
     free = shutil.disk_usage(place).free
-    if missing_bytes and missing_bytes + _MARGIN_BYTES > free:
+    if missing_bytes and missing_bytes + DISK_MARGIN_BYTES > free:
         raise FetchError(
             f"{missing_bytes / _GIB:.1f} GiB are to be fetched, and {free / _GIB:.1f} GiB of the disk are free "
-            f"({_MARGIN_BYTES / _GIB:.0f} GiB stay so)"
+            f"({DISK_MARGIN_BYTES / _GIB:.0f} GiB stay so)"
         )
 
 

@@ -31,6 +31,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("what", choices=["simulate"])
         parser.add_argument("--nodes", type=int, default=10)
+        parser.add_argument("--first", type=int, default=0, help="number of the first, where several of these run")
         parser.add_argument("--gpus", type=int, default=8, help="on each node")
         parser.add_argument("--seconds", type=float, default=60.0)
         parser.add_argument("--seed", type=int, default=1)
@@ -43,7 +44,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         with every_tenant():
-            accounts = [_join(number) for number in range(options["nodes"])]
+            accounts = [_join(options["first"] + number) for number in range(options["nodes"])]
             self.stdout.write(f"{len(accounts)} nodes have joined")
             try:
                 asyncio.run(self._run(accounts, options))

@@ -4,6 +4,7 @@ import pytest
 
 from apps.deployments.policies import lifecycle
 from apps.deployments.policies.lifecycle import TABLE, alarm_of, may_follow
+from workers.agent.settings import LONGEST_DRAIN_S
 
 pytestmark = pytest.mark.unit
 
@@ -40,6 +41,11 @@ def test_a_state_that_lasts_too_long_says_what_is_the_matter():
     assert alarm("starting", minutes=24) == ""
     assert alarm("starting", minutes=30) == "its engine loads for too long (for more than 25 min)"
     assert alarm("ready", minutes=100_000) == ""
+
+
+def test_a_drain_that_does_not_end_is_an_alarm_well_before_its_agent_cuts_it_short():
+    assert alarm("draining", minutes=6).startswith("it has not finished what it had")
+    assert TABLE["draining"].limit.total_seconds() < LONGEST_DRAIN_S
 
 
 def test_one_that_was_given_up_says_so_at_once():

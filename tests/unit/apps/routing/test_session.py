@@ -20,11 +20,11 @@ def state():
     return LinkState(UUID(int=1))
 
 
-def telemetry(snapshot=7, desired=3, **facts):
+def telemetry(snapshot=7, desired=3, sequence=1, **facts):
     return NodeTelemetry(
         node_id="n",
         boot_id="b",
-        sequence=1,
+        sequence=sequence,
         sampled_at=0.0,
         snapshot_generation=snapshot,
         desired_generation=desired,
@@ -34,6 +34,12 @@ def telemetry(snapshot=7, desired=3, **facts):
 
 def pushed(link, newest, now_s):
     return [decode_to_agent(frame) for frame in link.frames_to_push(newest, now_s)]
+
+
+def test_what_comes_twice_or_late_is_not_heard():
+    link = state()
+    link.telemetry_came(telemetry(sequence=8), NOW)
+    assert [link.is_newer(telemetry(sequence=number)) for number in (7, 8, 9)] == [False, False, True]
 
 
 def test_a_fresh_agent_gets_both():

@@ -163,12 +163,17 @@ def test_draining_waits_for_the_last_request():
     assert node.states() == {"one": "stopped"}
 
 
-def test_draining_ends_at_its_limit_whatever_still_runs():
+def test_draining_ends_at_its_limit_whatever_still_runs_and_says_so():
     node = ready(ONE, timers=Timers(drain_limit_s=30))
     node.engines["one"].running_requests = 1
     node.want()
-    node.turn(35)
+    said = set()
+    for _ in range(35):
+        node.turn()
+        said |= {report.detail for report in node.reports.values()}
     assert node.engines == {}
+    assert "finishing what it has: 1 running" in said
+    assert "stopping with what it has left: its 30 s to finish that are over" in said
 
 
 def test_an_engine_that_was_never_offered_is_stopped_without_draining():
