@@ -1,3 +1,5 @@
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, ClassVar
 
@@ -10,6 +12,7 @@ from rest_framework.serializers import ListSerializer, Serializer
 
 NO_FILTERS = frozenset({"cursor", "page_size", "watch", "resource_version", "dry_run"})
 BIGGEST_BODY_BYTES = 16 * 2**20  # the weight index of a big mixture of experts takes 9
+DEEPEST = 64  # levels; what walks a body after this may do so by recursion
 
 
 class TooBigError(APIException):
@@ -18,7 +21,10 @@ class TooBigError(APIException):
 
 
 class StrictParser(BaseParser):
-    """Refuses what is too big, and NUL characters, which Postgres could not take. `decode` raises ParseError."""
+    """Refuses what is too big or too deep, and NUL characters, which Postgres could not take.
+
+    `decode` raises ParseError.
+    """
 
     what: ClassVar[str]
     biggest_bytes: ClassVar[int]
@@ -33,7 +39,7 @@ class StrictParser(BaseParser):
         if len(body) > self.biggest_bytes:
             raise TooBigError(f"{self.what} has at most {self.biggest_bytes} bytes")
         content = self.decode(body)
-        _refuse_nul(content)
+        _refuse_nul_and_depth(content)
         return content
 
     @staticmethod
@@ -42,7 +48,7 @@ class StrictParser(BaseParser):
 
 
 class StrictJSONParser(StrictParser):
-    """Refuses also what a gateway could not take: NaN, infinities, lone surrogates."""
+    """Refuses also what a gateway could not take (NaN, infinities, lone surrogates), and a name given twice."""
 
     media_type = "application/json"
     what = "a body"
@@ -53,22 +59,37 @@ class StrictJSONParser(StrictParser):
         try:
             content = msgspec.json.decode(body)
             msgspec.json.encode(content).decode()
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            json.loads(body, object_pairs_hook=_each_once)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ParseError(f"not JSON: {error}") from error
         return content
 
 
-def _refuse_nul(content: Any) -> None:
-    if _has_nul(content):
-        raise ParseError("a text holds a NUL character")
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Which of two was meant nobody can say; a proxy that looked at the other has been got round."""
+    names = dict(pairs)
+    if len(names) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"{counts.most_common(1)[0][0]!r} is given twice")
+    return names
 
 
-def _has_nul(content: Any) -> bool:
+def _refuse_nul_and_depth(content: Any) -> None:
+    """Level by level: what is too deep would be too deep for a recursion, too."""
+    level = [content]
+    for _ in range(DEEPEST):
+        if any(isinstance(each, str) and "\x00" in each for each in level):
+            raise ParseError("a text holds a NUL character")
+        level = [part for each in level for part in _parts(each)]
+        if not level:
+            return
+    raise ParseError(f"nested more than {DEEPEST} levels deep")
+
+
+def _parts(content: Any) -> list[Any]:
     if isinstance(content, dict):
-        return any(_has_nul(part) for pair in content.items() for part in pair)
-    if isinstance(content, list):
-        return any(_has_nul(part) for part in content)
-    return isinstance(content, str) and "\x00" in content
+        return [*content, *content.values()]
+    return content if isinstance(content, list) else []
 
 
 def parsed(serializer: type[Serializer[Any]], content: Any) -> dict[str, Any]:

@@ -137,7 +137,22 @@ def _put_back(places: Places, chosen: Sequence[Demand], held: Placed) -> float:
 
 def _place_anew(places: Places, demand: Demand, held: Assignment | None, random: Random) -> Assignment | None:
     avoided = _avoided(places, held, random)
-    return places.place(demand, instead_of=avoided) or (places.place(demand) if avoided else None)
+    found = places.place(demand, instead_of=avoided) or (places.place(demand) if avoided else None)
+    return _beside(places, found, random) if found and random.random() < _DETOUR_SHARE else found
+
+
+def _beside(places: Places, found: Assignment, random: Random) -> Assignment:
+    """The next best place without one of its accelerators, if there is any: another may need just that one."""
+    stage = random.choice(found.stages)
+    number = places.board.numbers[stage.node_id]
+    spared = [places.board.nodes[number].positions[random.choice(stage.keys)]]
+    places.board.put(found, sign=-1)
+    places.board.block(number, spared)
+    other = places.place(found.demand)
+    places.board.block(number, spared, sign=-1)
+    if other is None:
+        places.board.put(found)
+    return other or found
 
 
 def _avoided(places: Places, held: Assignment | None, random: Random) -> list[int]:

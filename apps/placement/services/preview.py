@@ -1,6 +1,7 @@
 """What would happen: a plan before it is applied, what a version needs, moves that would pay. Nothing is written."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
@@ -15,8 +16,9 @@ from apps.fleet.policies.gpus import CATALOGUE
 from apps.placement.policies.demand import Assignment, Demand
 from apps.placement.policies.explaining import Refusal, as_if_applied, explain
 from apps.placement.policies.fleet import GPU, NodeView
+from apps.placement.policies.helping import remedies
 from apps.placement.policies.planning import make_plan
-from apps.placement.policies.remedies import Remedy, remedies
+from apps.placement.policies.remedies import Remedy, Widened
 from apps.placement.policies.repacking import Repacking, propose_moves
 from apps.placement.policies.shaping import WHOLE_GPU_SHARE, Widths, widths_of
 from apps.placement.services.loop import IMPROVED_UP_TO, ROUNDS
@@ -94,11 +96,25 @@ def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
         unplaced=plan.unplaced,
         cost_usd_per_h=sum(each.usd_per_h for each in plan.assignments),
         refusals=explain(full, first)[:MOST_REFUSALS] if first else [],
-        remedies=remedies(full, first) if first else [],
+        remedies=remedies(full, first, widened=_widened(deployment, first, gpus)) if first else [],
         need=need,
         kv_tokens_in_place=_kv_tokens_in_place(need, plan.assignments, nodes),
         speeds=_speeds(deployment, nodes),
     )
+
+
+def _widened(deployment: Deployment, demand: Demand, fleet_has_gpus: bool) -> Widened:
+    """What it would really need at another width; no model is divided into other parts than it has heads for."""
+
+    def at(width: int) -> Demand | None:
+        wider = copy(deployment)
+        wider.requirements = deployment.requirements | {"tensor_parallel": width}
+        need = _need_of(wider, "")
+        if need is None or need.facts.model.heads % width:
+            return None
+        return demand_of(demand.replica_id, demand.deployment_id, wider, fleet_has_gpus=fleet_has_gpus)
+
+    return at
 
 
 def propose_repacking() -> Repacking:

@@ -86,7 +86,11 @@ def _deployment(client: Client, row: dict[str, Any]) -> None:
     for place in plan["assignments"]:
         click.echo(f"  would go to {', '.join(place['node_names'])} for {place['usd_per_h']:.2f} USD/h")
     for remedy in plan["remedies"]:
-        click.echo(f"  would fit if: {text_of(remedy.get('text') or remedy, is_cut=False)}")
+        where = ", ".join(remedy["node_names"])
+        click.echo(f"  would fit: {text_of(remedy['change'], is_cut=False)} ({text_of(where, is_cut=False)})")
+    for refusal in plan["refusals"]:
+        words = f"{refusal['node_name']} {refusal['key']}".strip() + f": {refusal['reason']}"
+        click.echo(f"  {text_of(words, is_cut=False)}")
     _events(client, deployment_name=row["name"])
 
 

@@ -23,6 +23,10 @@ pytestmark = pytest.mark.unit
         b'{"\\u0000": 1}',
         b"\xff",
         b"[" * 100_000,
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b"[" * 65 + b"]" * 65,
+        b'{"name": "a", "name": "b"}',
+        b'{"labels": [{"a": 1, "b": 2, "a": 1}]}',
     ],
 )
 def test_what_postgres_or_a_gateway_could_not_take_is_refused(body):
@@ -35,6 +39,10 @@ def test_a_body_too_big_is_not_read_to_its_end():
     with pytest.raises(TooBigError):
         StrictJSONParser().parse(body)
     assert body.read()
+
+
+def test_what_is_nested_as_deep_as_is_allowed_is_read():
+    assert StrictJSONParser().parse(BytesIO(b"[" * 64 + b"]" * 64))
 
 
 def test_plain_json_is_read():

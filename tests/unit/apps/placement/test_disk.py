@@ -7,8 +7,8 @@ import pytest
 from apps.placement.policies.demand import Stage
 from apps.placement.policies.explaining import as_if_applied, explain
 from apps.placement.policies.fetching import fetched_key
+from apps.placement.policies.helping import remedies
 from apps.placement.policies.planning import make_plan
-from apps.placement.policies.remedies import remedies
 from apps.placement.policies.repacking import Running, propose_moves
 from tests.support.fleets import GIB, box, demand, gpu, node, seeded
 

@@ -224,3 +224,10 @@ def test_memory_that_was_measured_on_a_gpu_model_counts_there():
 def test_no_engine_is_spread_over_mig_slices():
     slices = [gpu(i, kind=MIG, gib=20, profile="2g.20gb") for i in range(3)]
     assert places([node(1, *slices)], demand(on=MIG, gib=10, tensor_parallel=2)) == [None]
+
+
+def test_three_halves_over_two_gpus_each_fit_on_three_gpus_though_the_fullest_two_look_best_to_each():
+    """Each takes half of two GPUs; two that choose alike leave halves that nobody can join."""
+    halves = [demand(i, gib=4, tensor_parallel=2, memory_share=0.5, is_exclusive=False) for i in range(1, 4)]
+    found = places([node(1, *(gpu(i, island=None) for i in range(3)))], *halves, rounds=200, random=seeded(1))
+    assert all(found)
