@@ -328,3 +328,20 @@ def test_no_event_comes_without_a_token_at_the_pace_of_a_real_engine():
         answer = asyncio.run(call(port, "POST", "/v1/chat/completions", body | {"ignore_eos": True}))
     deltas = [event["choices"][0]["delta"] for event in answer.events() if event != "[DONE]"]
     assert [delta for delta in deltas if not delta["content"]] == [{"role": "assistant", "content": ""}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, chat("\ud83d half a pair")),
+        (CHAT, chat(cache_salt="\ud800")),
+        ("/v1/completions", {"prompt": "\ud83d half a pair"}),
+        ("/v1/responses", {"input": "hello", "metadata": {"a": "\ud800"}}),
+        ("/tokenize", {"prompt": "\udc00"}),
+    ],
+)
+async def test_half_a_surrogate_pair_is_refused_and_breaks_no_connection(path, body):
+    async with fake_engine() as server:
+        response = await call(server.port, "POST", path, body)
+    assert response.status == 400
+    assert b"surrogates" in response.body or b"unicode" in response.body

@@ -36,7 +36,8 @@ class Settlement(Struct, kw_only=True, omit_defaults=True):
     `record_id` and `arrived_unix_s` are fixed before anything is sent to an engine, so that a record that is written
     twice is known by them. `on_engine_since` is None while no engine has it; `spent_engine_s` is the time on engines
     of the attempts before. `is_kept`: the record goes to who keeps the answer, by its id, and is written when that is
-    safe; so it stands in no journal. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
+    safe; so it stands in no journal. `awaits_delivery`: another gateway asked, and it counts when that has heard of the
+    answer. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
     """
 
     request_id: str
@@ -48,6 +49,7 @@ class Settlement(Struct, kw_only=True, omit_defaults=True):
     path: str
     record_id: str = ""
     is_kept: bool = False
+    awaits_delivery: bool = False
     arrived_unix_s: float = 0.0
     end_user: str = ""
     public_model: str = ""

@@ -12,7 +12,9 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange
 from workers.contracts.snapshot import GatewayAddress, Route, RouteTarget
-from workers.gateway.batches.peers import ITEMS, PROOF, WITHDRAWALS, prove
+from workers.gateway.batches.peers import ITEMS, WITHDRAWALS
+from workers.gateway.front.proofs import prove
+from workers.gateway.payload.labels import PROOF
 
 pytestmark = pytest.mark.integration
 

@@ -1,6 +1,8 @@
 """Two nodes with a model each and a client that asks either: it is answered as by all engines behind one address."""
 
 import asyncio
+import json
+import socket
 import time
 from contextlib import asynccontextmanager
 
@@ -12,7 +14,9 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
 from workers.contracts.snapshot import GatewayAddress, Snapshot
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.front import delivery
+from workers.gateway.front.proofs import prove
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, PROOF
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +45,8 @@ async def two_nodes(tmp_path, weights=(50, 50), *fake_options):
                 for gateway in (here, there)
             ]
             for gateway, snapshot in zip((here, there), snapshots, strict=True):
-                gateway.publish(msgspec.structs.replace(snapshot, generation=2, gateways=addresses))
+                known = msgspec.structs.replace(snapshot, generation=2, gateways=addresses, peer_secret="s")
+                gateway.publish(known)
                 await gateway.wait_for_generation(2)
             yield here, there
 
@@ -72,7 +77,7 @@ async def test_a_model_that_runs_on_another_node_is_answered_from_there_and_reco
 async def test_a_split_is_exact_at_either_node(tmp_path):
     async with two_nodes(tmp_path, (30, 70)) as (here, there):
         answers = [await here.chat(max_tokens=1) for _ in range(100)]
-        own, others = here.records(), there.records()
+        own, others = here.records(), await there.wait_for_records(70)
     assert {answer.status for answer in answers} == {200}
     assert (len(own), len(others)) == (30, 70)
 
@@ -189,6 +194,55 @@ async def test_a_node_that_falls_silent_makes_way_for_the_next_and_is_asked_last
     assert {answer.status for answer in (*first, *later)} == {200}
     assert len(records) == 6
     assert took_s < 4  # one look at a silent node takes as long
+
+
+@asynccontextmanager
+async def deaf_client(port, request):
+    """Asks, and from then on its machine acknowledges nothing: a socket whose line was cut behind it."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setblocking(False)
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        await loop.sock_sendall(client, request)
+        yield client
+
+
+def forwarded(secret, now, request_id="asked-twice", **fields):
+    body = json.dumps(chat_body(**fields)).encode()
+    proof = prove(secret, FORWARDED, request_id.encode(), now).decode()
+    named = {FORWARDED.decode(): "1", PROOF.decode(): proof, "x-request-id": request_id}
+    headers = authorised() | named | {"content-type": "application/json"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n{lines}content-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answer(
+    tmp_path, monkeypatch, stream, is_heard
+):
+    monkeypatch.setattr(delivery, "GIVE_UP_AFTER_S", 0.2)
+    if not is_heard:
+        monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)  # no line can be cut inside one machine
+    async with fake_engine() as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            async with deaf_client(gateway.port, forwarded("s", time.time(), max_tokens=7, stream=stream)):
+                [record] = await gateway.wait_for_records(1)
+    used = (record.input_tokens > 0, record.output_tokens, record.wasted_tokens, record.cost_pico_usd > 0)
+    assert used == ((True, 7, 0, True) if is_heard else (False, 0, 7, False))
+    assert record.error_code == ("" if is_heard else "not_delivered")
+
+
+async def test_whoever_cannot_prove_to_be_a_gateway_pays_for_what_was_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)
+    async with fake_engine() as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            async with deaf_client(gateway.port, forwarded("another", time.time(), max_tokens=7)):
+                [record] = await gateway.wait_for_records(1)
+    assert (record.output_tokens, record.outcome) == (7, "completed")
 
 
 async def test_one_that_takes_its_time_and_answers_otherwise_is_waited_for(tmp_path):

@@ -59,6 +59,7 @@ def stable(body: bytes) -> bytes:
         {"max_tokens": -1},
         {"temperature": "hot"},
         {"priority": "high"},
+        {"priority": 1.5},
         {"messages": None},
         {"stream": True, "messages": [{"role": "user", "content": "word " * 3000}]},
     ],

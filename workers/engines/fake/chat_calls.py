@@ -9,6 +9,7 @@ from workers.engines.fake.errors import APIError, for_messages
 from workers.engines.fake.fields import Fields
 from workers.engines.fake.messages import read_messages
 from workers.engines.fake.served import Served
+from workers.engines.fake.shapes import encode
 from workers.engines.fake.words import chat_tokens
 
 _SHARED = ("model", "stream", "temperature", "top_p", "priority", "ignore_eos", "seed")
@@ -40,7 +41,9 @@ def read_response_call(body: dict[str, Any], served: Served, priority: str | Non
     if instructions is not None:
         messages = [{"role": "system", "content": instructions}, *messages]
     call = read_chat(_shared(body) | {"messages": messages, "max_tokens": limit}, served, priority)
-    return structs.replace(call, api="responses", instructions=instructions, metadata=body.get("metadata"))
+    metadata = body.get("metadata")
+    encode(metadata)  # it stands in the answer: what cannot is refused now
+    return structs.replace(call, api="responses", instructions=instructions, metadata=metadata)
 
 
 def count_message_tokens(body: dict[str, Any]) -> int:

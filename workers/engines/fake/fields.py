@@ -49,6 +49,9 @@ class Fields:
         if value is not None and not isinstance(value, str):
             self.refuse(name, "string_type", "Input should be a valid string", value)
             return None
+        if value is not None and not _is_unicode(value):
+            message = "Input should be a valid string, unable to parse raw data as a unicode string"
+            self.refuse(name, "string_unicode", message, value)
         return value
 
     def flag(self, name: str) -> bool:
@@ -96,3 +99,12 @@ class Fields:
             message = "Input should be a valid number, unable to parse string as a number"
             self.refuse(name, "float_parsing", message, value)
             return None
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair is not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

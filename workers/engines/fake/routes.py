@@ -11,7 +11,7 @@ from workers.engines.fake.calls import GenerationCall, decode_body, read_chat, r
 from workers.engines.fake.chat_calls import count_message_tokens, read_message_call, read_response_call
 from workers.engines.fake.embedding import answer_embeddings
 from workers.engines.fake.engine import FakeEngine
-from workers.engines.fake.errors import APIError, for_messages, unsupported_media_type
+from workers.engines.fake.errors import APIError, bad_request, for_messages, unsupported_media_type
 from workers.engines.fake.exposition import CONTENT_TYPE
 from workers.engines.fake.faults import Faults
 from workers.engines.fake.http import JSON, Exchange
@@ -55,6 +55,8 @@ class Routes:
             route(exchange)
         except APIError as error:
             exchange.answer(error.status, error.encode())
+        except UnicodeEncodeError as error:
+            exchange.answer(400, bad_request(str(error)).encode())
 
     def _common(self) -> dict[str, dict[str, Route]]:
         return {

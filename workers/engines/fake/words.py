@@ -17,6 +17,9 @@ WORDS: tuple[str, ...] = tuple(files("workers.engines.fake").joinpath("data/word
 
 
 def split_tokens(text: str) -> list[str]:
+    """Raises UnicodeEncodeError for half a surrogate pair, of which no tokenizer makes a token."""
+    if not text.isascii():
+        text.encode()
     return _TOKEN.findall(text)
 
 

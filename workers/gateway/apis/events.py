@@ -57,6 +57,10 @@ class NamedEvents(EventStream):
         return self.spoken is not None and self.spoken.closings > 0
 
     @property
+    def has_told_usage(self) -> bool:
+        return False  # it stands in the last event
+
+    @property
     def has_ended(self) -> bool:
         return _LAST.search(self.last_data) is not None
 

@@ -11,6 +11,7 @@ class AnswerStream(Protocol):
 
     `usage` is the engine's own count, None while it has not said; `input_tokens` what it said of the prompt alone.
     `has_ended`: the event that says that no other follows is among what passed, so that whoever leaves now has had all.
+    `has_told_usage`: the client has got the event that it asked for.
     `fingerprint` is as StreamFilter has it, None where there is none to learn; so are `text`, `first_event`,
     `has_finished` and `release_error`, for a stream that another engine may continue; `last_data` is of the last event
     that passed, for streams of named events.
@@ -39,6 +40,9 @@ class AnswerStream(Protocol):
 
     @property
     def has_ended(self) -> bool: ...
+
+    @property
+    def has_told_usage(self) -> bool: ...
 
     def release_error(self) -> bytes: ...
 

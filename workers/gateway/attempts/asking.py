@@ -9,7 +9,7 @@ from workers.gateway.http.requests import HttpRequest
 from workers.gateway.payload.bodies import Peek, with_fields
 from workers.gateway.payload.forms import with_form_model
 from workers.gateway.payload.lengthened import without_ours
-from workers.gateway.payload.peeks import may_be_number, wants_stream
+from workers.gateway.payload.peeks import is_refused_as_number, wants_stream
 
 Header = tuple[bytes, bytes]
 
@@ -115,9 +115,13 @@ class Question:
     def _body_for(self, engine: Engine, body: bytes) -> bytes:
         if self.is_renamed:
             body = self._renamed(body)
-        if self.path.takes_priority and engine.endpoint.shape.has_priorities and may_be_number(self.peek.priority):
-            body = with_fields(body, {"priority": self.rank})
+        if self.path.takes_priority and engine.endpoint.shape.has_priorities:
+            body = self._with_rank(body)
         return dialect_of(engine.endpoint).prepare(body, self.peek) if self.needs_usage else body
+
+    def _with_rank(self, body: bytes) -> bytes:
+        """In place of the client's number; what is none is the engine's to refuse."""
+        return body if is_refused_as_number(self.peek.priority) else with_fields(body, {"priority": self.rank})
 
     def _renamed(self, body: bytes) -> bytes:
         if self.path.is_form:

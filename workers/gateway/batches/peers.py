@@ -6,10 +6,8 @@ nothing was kept and nothing is billed, and the item is asked for again.
 """
 
 import asyncio
-import hmac
 import logging
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 
 import msgspec
 
@@ -20,9 +18,11 @@ from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.errors import bad_request, path_unknown
 from workers.gateway.front.forwarding import Neighbours, unreachable
 from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
+from workers.gateway.front.proofs import is_proven, prove
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.payload.labels import PROOF
 from workers.gateway.sisters.questions import model_in
 from workers.gateway.snapshots.directory import Directory, Grant
 
@@ -30,36 +30,14 @@ logger = logging.getLogger(__name__)
 
 ITEMS = b"/peers/items"
 WITHDRAWALS = b"/peers/withdrawals"
-PROOF = b"x-tokenyard-peer"
-# So far apart may two nodes' clocks be.
-FRESH_FOR_S = 60.0
 # An item may wait long in the last class. After so much longer it is asked for anew.
 ANSWER_WITHIN_S = 3600.0
 WITHDRAW_WITHIN_S = 5.0
 _OK, _TOO_LARGE = 200, 413
-_MAX_DIGITS = 12
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_errand = msgspec.msgpack.Decoder(ItemErrand).decode
 _decode_reply = msgspec.msgpack.Decoder(Reply).decode
-
-
-def prove(secret: str, path: bytes, body: bytes, now: float) -> bytes:
-    """What only a gateway that knows the snapshot's secret can say of this body at this time."""
-    said_at = b"%d" % now
-    return said_at + b" " + _digest(secret, path, body, said_at)
-
-
-def is_proven(secret: str, path: bytes, body: bytes, proof: bytes, now: float) -> bool:
-    said_at, _, digest = proof.partition(b" ")
-    if not secret or len(said_at) > _MAX_DIGITS or not said_at.isdigit() or abs(now - int(said_at)) > FRESH_FOR_S:
-        return False
-    return hmac.compare_digest(digest, _digest(secret, path, body, said_at))
-
-
-def _digest(secret: str, path: bytes, body: bytes, said_at: bytes) -> bytes:
-    said = b"\n".join((said_at, path, sha256(body).digest()))
-    return hmac.new(secret.encode(), said, sha256).hexdigest().encode()
 
 
 class PeerErrands(Deputy):

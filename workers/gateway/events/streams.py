@@ -92,6 +92,10 @@ class StreamFilter(EventStream):
         return _FINISH in self._last_event
 
     @property
+    def has_told_usage(self) -> bool:
+        return bool(self._final_usage) and not self._hide_usage
+
+    @property
     def has_first_token(self) -> bool:
         return True  # engines send nothing before it
 

@@ -47,6 +47,10 @@ class ContinuedStream:
         return self._inner.has_ended
 
     @property
+    def has_told_usage(self) -> bool:
+        return self._inner.has_told_usage
+
+    @property
     def has_first_token(self) -> bool:
         return True
 

@@ -111,7 +111,7 @@ def continue_from(question: Question, stream: AnswerStream) -> Continuation | No
         usage=usage,
         first=first,
         is_chat=question.path.is_chat,
-        shows_usage=question.peek.has_stream_option("include_usage"),
+        shows_usage=question.peek.has_stream_option("include_usage") and not stream.has_told_usage,
         has_finished=stream.has_finished,
         is_complete=is_complete,
     )

@@ -149,6 +149,10 @@ class RevoicedStream:
         return self._inner.has_ended
 
     @property
+    def has_told_usage(self) -> bool:
+        return self._inner.has_told_usage
+
+    @property
     def last_data(self) -> bytes:
         return self._voice.spoken.last
 

@@ -234,6 +234,8 @@ class Exchange(Attempting):
             return
         if self._answer.head is None:
             self._try_again()
+        elif self._stream is not None and self._stream.has_ended:
+            self._over().with_stream(self._stream, self._answer.head, self._stream.finish_whole_events())
         elif self._stream is not None and (continuation := self._continuation_of(self._stream)) is not None:
             self._go_on(self._stream, continuation)
         else:

@@ -17,7 +17,7 @@ from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.turns import Turn
 from workers.gateway.http.upstream import EnginePool, UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, PROOF
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _OF_FILES = frozenset((b"authorization", b"x-api-key", b"content-type"))
 _NOT_PASSED_ON = frozenset(
     b"connection expect forwarded host keep-alive proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade content-length x-forwarded-for x-request-id".split()
-) | {FORWARDED, CHOSEN_VERSION}
+) | {FORWARDED, CHOSEN_VERSION, PROOF}
 _API = OpenAI()
 
 
@@ -221,10 +221,12 @@ class Forwarding:
             self._ask_next()
 
 
-def message_for_engine(request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str) -> bytes:
+def message_for_engine(
+    request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str, proof: bytes
+) -> bytes:
     """All that the client said, but for what is of its connection to this gateway."""
     passed = [header for header in request.head.headers if header[0] not in _NOT_PASSED_ON]
-    own = [(CHOSEN_VERSION, version_id.encode()), (b"x-request-id", given_id.encode())]
+    own = [(CHOSEN_VERSION, version_id.encode()), (b"x-request-id", given_id.encode()), (PROOF, proof)]
     return _message(request, authority, address, [*passed, *own])
 
 
@@ -262,13 +264,14 @@ def begin_elsewhere(
     *,
     api: API,
     request_id: str,
+    proof: bytes,
     lost: Callable[[GatewayError], None],
 ) -> None:
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
     address = peer_of(client.transport)
 
     def message(authority: bytes) -> bytes:
-        return message_for_engine(request, authority, address, elsewhere.version_id, request_id)
+        return message_for_engine(request, authority, address, elsewhere.version_id, request_id, proof)
 
     forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
     forwarding.begin(elsewhere.pools)

@@ -17,9 +17,11 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.applying import Candidate
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
+from workers.gateway.front.delivery import Delivery
 from workers.gateway.front.forwarding import ElsewhereError, Neighbours, begin_elsewhere
 from workers.gateway.front.introduction import Introduction
 from workers.gateway.front.nodes import choose_among_nodes
+from workers.gateway.front.proofs import is_proven, prove
 from workers.gateway.front.scopes import require_scope
 from workers.gateway.front.stored import RESPONSES, refuse_what_is_kept
 from workers.gateway.http.connections import Connections
@@ -31,7 +33,7 @@ from workers.gateway.limits.admission import Limits
 from workers.gateway.payload.bodies import Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
-from workers.gateway.payload.labels import new_trace, note_who, sticky_id, trace_parent
+from workers.gateway.payload.labels import FORWARDED, PROOF, new_trace, note_who, sticky_id, trace_parent
 from workers.gateway.records.metering import outcome_of
 from workers.gateway.records.prompts import PromptKeeper
 from workers.gateway.snapshots.directory import Grant
@@ -81,6 +83,8 @@ class Intake:
         settlement = self.open_settlement(request, introduction)
         if errand is not None:
             self._mark(settlement, errand)
+        if introduction.is_forwarded:
+            self._await_delivery(client, settlement, introduction)
         if self.tracer is not None:
             self._begin_trace(self.tracer, settlement, introduction.noted)
         api = introduction.path.api
@@ -108,13 +112,16 @@ class Intake:
     ) -> None:
         if self.tracer is not None:
             self.tracer.forget(settlement.record_id)
+        self.facilities.meter.identify(settlement)
+        secret, given_id = introduction.directory.snapshot.peer_secret, settlement.request_id
         begin_elsewhere(
             client,
             request,
             introduction.extra_headers,
             elsewhere,
             api=introduction.path.api,
-            request_id=settlement.request_id,
+            request_id=given_id,
+            proof=prove(secret, FORWARDED, given_id.encode(), settlement.arrived_unix_s),
             lost=lambda error: self._turn_away(settlement, introduction, error),
         )
 
@@ -269,6 +276,15 @@ class Intake:
         if introduction.is_untraced:
             return new_trace(settlement.request_id.encode())
         return trace_parent(introduction.noted, settlement.request_id, self._random_bits)
+
+    def _await_delivery(self, client: ClientConnection, settlement: Settlement, introduction: Introduction) -> None:
+        """Of what a gateway asks that can prove to be one; a client pays for what it asked, heard or not."""
+        facilities = self.facilities
+        facilities.meter.identify(settlement)
+        secret, proof = introduction.directory.snapshot.peer_secret, introduction.noted.get(PROOF, b"")
+        if is_proven(secret, FORWARDED, settlement.request_id.encode(), proof, settlement.arrived_unix_s):
+            settlement.awaits_delivery = True
+            facilities.meter.keepers[settlement.record_id] = Delivery(client, settlement, facilities).keep
 
     def _mark(self, settlement: Settlement, errand: Errand) -> None:
         meter = self.facilities.meter

@@ -7,7 +7,7 @@ or on the connection, which are a key's end and a client's address, is asked ane
 from workers.gateway.apis.paths import EnginePath
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.payload.labels import note_headers
+from workers.gateway.payload.labels import FORWARDED, note_headers
 from workers.gateway.snapshots.directory import Directory, Grant
 
 MAX_REQUEST_ID = 128
@@ -26,6 +26,7 @@ class Introduction:
         "extra_headers",
         "given_id",
         "grant",
+        "is_forwarded",
         "is_scoped",
         "is_untraced",
         "key_id",
@@ -51,6 +52,7 @@ class Introduction:
         self.noted = note_headers(request.head.headers)
         self.given_id = _given_id(self.noted.get(b"x-request-id", b""))
         self.is_untraced = not self.given_id and b"traceparent" not in self.noted
+        self.is_forwarded = FORWARDED in self.noted
         self.extra_headers = extra_headers
         self.is_scoped = grant.paths is not None or grant.networks is not None
 

@@ -49,6 +49,7 @@ class ClientConnection(asyncio.Protocol):
         "_refusal",
         "_turn",
         "_waiting",
+        "before_end",
         "current",
         "is_closing",
         "is_gone",
@@ -80,6 +81,7 @@ class ClientConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self.current: HttpRequest | None = None
         self.owner: ResponseOwner | None = None
+        self.before_end: Callable[[], None] | None = None  # what is to be asked of the socket as long as there is one
         self.is_closing = False
         self.is_gone = False
         self.is_last = False
@@ -100,6 +102,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
         self.is_gone = True
+        if self.before_end is not None:
+            self.before_end()
         self._connections.leave(self)
         self._reader.abandon()
         for request in (self.current, *self._waiting):

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from workers.gateway.errors import GatewayError, bad_request
 from workers.gateway.payload.flags import is_true
@@ -42,7 +42,7 @@ class Peek(Struct):
     cache_salt: Any = None
     previous_response_id: Any = None
     background: Any = None
-    priority: Any = None
+    priority: Any = UNSET
     messages: Raw = NO_TEXT
     prompt: Raw = NO_TEXT
     input: Raw = NO_TEXT
@@ -162,7 +162,7 @@ def _peek_leniently(body: bytes, error: msgspec.DecodeError) -> Peek:
         raise _too_deep() from None
     if not isinstance(fields, dict):
         raise bad_request("invalid_json", "The body must be a JSON object.") from None
-    found = Peek(**{name: _encodable(fields.get(name)) for name in TEXT_FIELDS})
+    found = Peek(**{name: _encodable(fields[name]) for name in TEXT_FIELDS if name in fields})
     if isinstance(found.metadata, dict):
         found.metadata = {_encodable(name): _encodable(value) for name, value in found.metadata.items()}
     return found

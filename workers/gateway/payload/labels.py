@@ -31,14 +31,15 @@ WORKFLOW_COST = b"x-workflow-cost-budget-usd"
 WORKFLOW_TRAITS = (WORKFLOW_STEP, WORKFLOW_STEPS, WORKFLOW_DEADLINE, WORKFLOW_TOKENS, WORKFLOW_COST)
 TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WORKFLOW_ID, *WORKFLOW_TRAITS))
 
-# Between gateways: a request that came from another one, and the version that was chosen there.
+# Between gateways: a request that came from another one, the version that was chosen there, and that it was a gateway.
 FORWARDED = b"x-tokenyard-forwarded"
 CHOSEN_VERSION = b"x-tokenyard-version"
+PROOF = b"x-tokenyard-peer"
 
 _STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
 _TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))
 _OF_THE_MESSAGE = {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
-_NOTED = TERMS_HEADERS | _OF_THE_MESSAGE | {DEGRADE, FORWARDED, CHOSEN_VERSION}
+_NOTED = TERMS_HEADERS | _OF_THE_MESSAGE | {DEGRADE, FORWARDED, CHOSEN_VERSION, PROOF}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _MADE_ID = re.compile(rb"(?=.*[1-9a-f])[0-9a-f]{16}(?=.*[1-9a-f])[0-9a-f]{16}")

@@ -1,7 +1,9 @@
 """What routing and metering read off a body's few fields. Types are the client's: whatever they are, this answers."""
 
+import re
+
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from workers.gateway.payload.bodies import NO_TEXT, Peek
 from workers.gateway.payload.flags import is_true
@@ -9,6 +11,8 @@ from workers.gateway.payload.flags import is_true
 _MAX_END_USER = 256
 _MAX_NUMBER_LETTERS = 32
 _MAX_NUMBER = 2**31
+_PAST_64_BITS = 2**63
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9_]+(?:\.[0_]*)?")
 _decode_prompts = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -20,11 +24,13 @@ def first_text(*values: object) -> str:
     return ""
 
 
-def may_be_number(value: object) -> bool:
-    """Whether an engine could read one in it; what it cannot read it refuses, and nothing is to be put in its place."""
-    if isinstance(value, str):
-        return any(character.isdigit() for character in value)
-    return not isinstance(value, list | dict)
+def is_refused_as_number(value: object) -> bool:
+    """Whether an engine refuses it where a whole number of 64 bits should be, as pydantic does; absent is none."""
+    if value is UNSET or isinstance(value, int):
+        return value is not UNSET and not -_PAST_64_BITS <= value < _PAST_64_BITS
+    if isinstance(value, float):
+        return not value.is_integer() or abs(value) >= _PAST_64_BITS
+    return not isinstance(value, str) or _WHOLE_NUMBER.fullmatch(value.strip()) is None
 
 
 def wants_stream(found: Peek) -> bool:

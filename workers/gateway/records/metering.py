@@ -102,12 +102,21 @@ class Meter:
         now = self._monotonic()
         sequence = 0 if request.is_kept else self._next_sequence()
         record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
+        if request.awaits_delivery:
+            self.keepers.pop(request.record_id)(record)
+            return
         if self._settled is not None:
             self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
         if request.is_kept:
             self.keepers.pop(request.record_id)(record)
         else:
             self._write(record, now)
+
+    def write_delivered(self, request: Settlement, record: UsageRecord) -> None:
+        """What `settle` gave to a keeper because it awaited its delivery."""
+        if self._settled is not None:
+            self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
+        self._write(record, self._monotonic())
 
     def write_kept(self, record: UsageRecord) -> None:
         """As one of this process, whichever settled it."""

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.gateway.batches.peers import FRESH_FOR_S, ITEMS, WITHDRAWALS, is_proven, prove
+from workers.gateway.batches.peers import ITEMS, WITHDRAWALS
+from workers.gateway.front.proofs import FRESH_FOR_S, is_proven, prove
 
 pytestmark = pytest.mark.unit
 
