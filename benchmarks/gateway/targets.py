@@ -129,6 +129,15 @@ def aiohttp(ground: Ground) -> Launch:
     return Launch([python, HERE / "aiohttp_proxy.py", str(ground.port), *ground.engine_urls], ground.port, is_slow=True)
 
 
+def uvloop_alone(ground: Ground) -> Launch:
+    """The least that Python's fastest loop takes to pass bytes on; `uvloop_httptools` reads them along."""
+    return Launch([sys.executable, HERE / "bare_proxy.py", str(ground.port), "pass", *ground.engine_urls], ground.port)
+
+
+def uvloop_httptools(ground: Ground) -> Launch:
+    return Launch([sys.executable, HERE / "bare_proxy.py", str(ground.port), "parse", *ground.engine_urls], ground.port)
+
+
 TARGETS: dict[str, Callable[[Ground], Launch]] = {
     "tokenyard": tokenyard,
     "direct": direct,
@@ -139,6 +148,8 @@ TARGETS: dict[str, Callable[[Ground], Launch]] = {
     "haproxy": haproxy,
     "litellm": litellm,
     "aiohttp": aiohttp,
+    "uvloop": uvloop_alone,
+    "uvloop-httptools": uvloop_httptools,
 }
 
 

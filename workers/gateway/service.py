@@ -21,14 +21,16 @@ from workers.gateway.assembly import Serving
 from workers.gateway.batches.api import Limits as BatchLimits
 from workers.gateway.batches.assembly import Batches
 from workers.gateway.configuration import GatewayConfig
+from workers.gateway.driving.clockwork import Clockwork
 from workers.gateway.driving.explaining import DecisionNews, Explainer
-from workers.gateway.driving.recurring import first_of, repeat
-from workers.gateway.driving.watching import EngineWatcher
+from workers.gateway.driving.recurring import first_of
+from workers.gateway.driving.watching import LOOK_EACH_S, EngineWatcher
 from workers.gateway.front.leaving import drain, serve_out
 from workers.gateway.http.handover import LISTEN_BACKLOG, listen
 from workers.gateway.http.heads import RequestHead
 from workers.gateway.http.requests import BodySink
 from workers.gateway.http.server import ClientConnection
+from workers.gateway.kv_events.reader import LOOK_EACH_S as CACHES_EACH_S
 from workers.gateway.limits.link import Authority, AuthorityLink, ToldAuthority
 from workers.gateway.observing.fullness import kv_used_by_model
 from workers.gateway.observing.report import build_report
@@ -101,11 +103,13 @@ class GatewayService:
         self._company.publish(self.report, None)
         now_listens()
         logger.info("gateway %s listens on %s:%s", self.boot_id, self._config.host, self._config.port)
-        recurring = self._start_recurring(limits_link)
+        beside = self._start_beside(limits_link)
+        clockwork = self._start_clockwork()
         await first_of(stop, succeeded)
         server.close()
         await self._leave(stop)
-        for task in recurring:
+        clockwork.stop()
+        for task in beside:
             task.cancel()
         await limits_link.close()
         await self._close()
@@ -122,21 +126,24 @@ class GatewayService:
         own, told = self._company.authority(self._config.valkey_url, self.boot_id), self._config.limits_file
         return own if told is None else ToldAuthority(told, self.boot_id, own)
 
-    def _start_recurring(self, limits_link: AuthorityLink) -> list[asyncio.Task[None]]:
+    def _start_beside(self, limits_link: AuthorityLink) -> list[asyncio.Task[None]]:
         if self._batches is not None:
             self._batches.start()
         if self._tracing is not None:
             self._tracing.exporter.start()
-        return [
-            asyncio.create_task(repeat(WATCH_EVERY_S, self._watch_files)),
-            asyncio.create_task(repeat(SCHEDULER_TICK_S, self._tick)),
-            asyncio.create_task(repeat(BEAT_EVERY_S, self._journal.beat)),
-            asyncio.create_task(repeat(1.0, self._each_second)),
-            asyncio.create_task(self._sync_each_second()),
-            asyncio.create_task(self._watcher.run()),
-            asyncio.create_task(self._caches.run()),
-            asyncio.create_task(limits_link.run()),
-        ]
+        return [asyncio.create_task(self._sync_each_second()), asyncio.create_task(limits_link.run())]
+
+    def _start_clockwork(self) -> Clockwork:
+        clockwork = Clockwork(BEAT_EVERY_S, asyncio.get_running_loop().call_later)
+        clockwork.each(BEAT_EVERY_S, self._journal.beat)
+        clockwork.each(LOOK_EACH_S, self._watcher.look)
+        clockwork.each(WATCH_EVERY_S, self._watch_files)
+        clockwork.each(SCHEDULER_TICK_S, self._tick)
+        clockwork.each(CACHES_EACH_S, self._caches.look)
+        clockwork.each(1.0, self._each_second)
+        self._caches.look()
+        clockwork.start()
+        return clockwork
 
     async def _leave(self, stop: asyncio.Event) -> None:
         self._is_stopping = True
@@ -236,12 +243,15 @@ class GatewayService:
         """A disk may take its time, and streams must not wait for it."""
         while True:
             await asyncio.sleep(1.0)
-            try:
-                await asyncio.to_thread(self._spool.begin_sync())
-            except OSError:
-                logger.exception("the usage spool could not be synced")
-            await asyncio.to_thread(self._write_prompts)
-            await asyncio.to_thread(self._salvage)
+            await asyncio.to_thread(self._write_and_salvage, self._spool.begin_sync())
+
+    def _write_and_salvage(self, finish_sync: Callable[[], None]) -> None:
+        try:
+            finish_sync()
+        except OSError:
+            logger.exception("the usage spool could not be synced")
+        self._write_prompts()
+        self._salvage()
 
     def _write_prompts(self) -> None:
         try:

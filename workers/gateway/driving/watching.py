@@ -1,7 +1,6 @@
 """Reads what engines say of themselves: the scheduler takes it for what it is worth, and for how old it is."""
 
 import asyncio
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +13,6 @@ from workers.gateway.driving.driver import Driver
 from workers.gateway.http.heads import AnswerHead
 from workers.gateway.http.turns import Turn
 from workers.gateway.http.upstream import EnginePool, UpstreamConnection, UpstreamError
-
-logger = logging.getLogger(__name__)
 
 LOOK_EACH_S = 0.05
 BUSY_EACH_S = 0.25
@@ -52,7 +49,8 @@ class Watch:
 class EngineWatcher:
     """One question at a time to each engine, each with a time limit; an engine that does not answer is not idle.
 
-    Each look asks its share of the engines: what all of them say at once would be read between two events of a stream.
+    It wants to `look` each LOOK_EACH_S. Each look asks its share of the engines: what all of them say at once would be
+    read between two events of a stream.
     """
 
     def __init__(self, driver: Driver, monotonic: Callable[[], float], turn: Turn) -> None:
@@ -62,14 +60,6 @@ class EngineWatcher:
         self._watches: dict[int, Watch] = {}
         self._running: Counter[str] = Counter()
         self._counted_at = -math.inf
-
-    async def run(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EACH_S)
-            try:
-                self.look()
-            except Exception:
-                logger.exception("a look at the engines failed")
 
     def look(self) -> None:
         now = self._monotonic()

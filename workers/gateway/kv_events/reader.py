@@ -39,7 +39,7 @@ class Followed(Struct, eq=False):
 
 
 class CacheReader:
-    """`saw` is on the request's path, everything else beside it."""
+    """`saw` is on the request's path, everything else beside it. It wants to `look` each LOOK_EACH_S."""
 
     def __init__(self, driver: Driver, monotonic: Callable[[], float], directory: Path | None) -> None:
         """In `directory` it keeps what it knows of caches, for when it starts again."""
@@ -64,14 +64,6 @@ class CacheReader:
             body = request.body if is_new else b""
             self._learner.add(Prompt(followed.translation, followed.trust, pool, version.served_name, blocks, body))
         return known
-
-    async def run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except Exception:
-                logger.exception("a look at the engines that publish KV events failed")
-            await asyncio.sleep(LOOK_EACH_S)
 
     def look(self) -> None:
         engines = {id(engine): engine for engine in self._driver.engines if self._is_worth_following(engine)}

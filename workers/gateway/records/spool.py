@@ -43,6 +43,7 @@ class Spool:
         self._waiting_records: list[UsageRecord] = []
         self._encode = msgspec.json.Encoder().encode
         self.written = 0
+        self._synced = 0  # or about to be
         self.error = ""
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -70,7 +71,10 @@ class Spool:
 
     def begin_sync(self) -> Callable[[], None]:
         """What is left to do may take long and may be done in another thread, whatever happens to the segment."""
-        return partial(_sync_and_close, os.dup(self._fd)) if self._fd >= 0 else _do_nothing
+        if self._fd < 0 or self._synced == self.written:
+            return _do_nothing
+        self._synced = self.written
+        return partial(_sync_and_close, os.dup(self._fd))
 
     def close(self) -> None:
         self.retry()
@@ -133,4 +137,4 @@ def _sync_and_close(fd: int) -> None:
 
 
 def _do_nothing() -> None:
-    """There is no segment yet."""
+    """Nothing was written since."""

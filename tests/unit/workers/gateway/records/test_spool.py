@@ -110,6 +110,19 @@ def test_a_sync_may_end_after_its_segment_was_closed(tmp_path):
     finish()
 
 
+def test_only_what_was_written_since_the_last_sync_is_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    spool = Spool(tmp_path, "boot", NoJournal())
+    spool.append_all(make_records(1))
+    spool.sync()
+    spool.sync()
+    assert len(synced) == 1
+    spool.append_all(make_records(1))
+    spool.sync()
+    assert len(synced) == 2
+
+
 def test_a_torn_last_line_is_not_a_record(tmp_path):
     spool = Spool(tmp_path, "boot", NoJournal())
     [record] = make_records(1)
