@@ -57,6 +57,7 @@ class EndpointModel:
         "room_at_tokens",
         "running",
         "said",
+        "sent_at",
         "spec",
         "version",
         "version_id",
@@ -90,6 +91,7 @@ class EndpointModel:
         self.version = 0
         self.paces = Paces()
         self.said = KVReports()
+        self.sent_at = -inf
         self.pace = Pace()
         self._forget_speed(spec)
         self._set_spec(spec)
@@ -199,8 +201,9 @@ class EndpointModel:
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
-            self.watchdog.progressed(now)
+            self.watchdog.began(now)
         self.breaker.sent(ticket.number)
+        self.sent_at = now
         self.running[ticket.number] = self.prefilling[ticket.number] = ticket
         begins_at = max(now, self.prefill_until)
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s

@@ -6,6 +6,7 @@ from math import ceil, inf
 from workers.scheduling.appraisal import Appraiser
 from workers.scheduling.decision import Verdict
 from workers.scheduling.endpoint import EndpointModel
+from workers.scheduling.failures.silence import overdue_s
 from workers.scheduling.holding import HeldSlots
 from workers.scheduling.kv_limits import KVLimits
 from workers.scheduling.openings import Openings, why_unusable
@@ -121,11 +122,14 @@ class Fleet:
         """
         considered: list[Verdict] = []
         self.considered = considered
-        best, best_score, best_prefill_s = None, inf, 0.0
+        best: EndpointModel | None = None
+        best_score, best_prefill_s, best_hit_tokens = inf, 0.0, 0
         limits = (self._kv_limits.ceiling(ticket, now), self._kv_limits.headroom())
         hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
         for endpoint in self._candidates(ticket):
-            hit_tokens = hits.get(endpoint.number, 0) if hits else 0
+            hit_tokens = self.lookup.tokens_at(ticket, endpoint.number) if hits else 0
+            if 0 < hit_tokens <= best_hit_tokens and endpoint.number not in hits and self._is_open(best):
+                continue  # one with the same prefix that runs less can take it
             if endpoint.running or endpoint.opens_at > now:
                 reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
                 if reason:
@@ -135,13 +139,16 @@ class Fleet:
             score = self._score(ticket, endpoint, prefill_s, now)
             considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
             if score < best_score:
-                best, best_score, best_prefill_s = endpoint, score, prefill_s
-        if best is None or best.number not in self._open:
+                best, best_score, best_prefill_s, best_hit_tokens = endpoint, score, prefill_s, hit_tokens
+        if best is None or not self._is_open(best):
             self._stands_still(ticket, best_score, now)
             return None
         # Tokens come at the ends of steps, and the next may have begun: a step later than the prompt alone would take.
-        self.first_token_at = max(now, best.prefill_until, best.paused_until) + best_prefill_s + best.full_s
+        self.first_token_at = self._starts_at(best, now) + best_prefill_s + best.full_s
         return best
+
+    def _is_open(self, endpoint: EndpointModel | None) -> bool:
+        return endpoint is not None and endpoint.number in self._open
 
     def _stands_still(self, ticket: Ticket, best_score: float, now: float) -> None:
         """Nothing is open for the ticket: notes when that could be otherwise without any event.
@@ -162,7 +169,7 @@ class Fleet:
     def sent(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         """`choose` has just chosen the endpoint for the ticket."""
         request = ticket.request
-        hit_tokens = ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
+        hit_tokens = ticket.hit_tokens = self.lookup.tokens_at(ticket, endpoint.number)
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
@@ -215,11 +222,14 @@ class Fleet:
         return ""
 
     def _score(self, ticket: Ticket, endpoint: EndpointModel, prefill_s: float, now: float) -> float:
-        starts_at = max(now, endpoint.prefill_until)
-        starts_at = max(starts_at, endpoint.paused_until)
-        score = starts_at - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
+        score = self._starts_at(endpoint, now) - now + prefill_s + TIE_S * len(endpoint.running) / endpoint.max_running
         detour_s = prefill_s - ticket.prefill_s
         return score + self._affinity * detour_s if detour_s > 0 else score
+
+    def _starts_at(self, endpoint: EndpointModel, now: float) -> float:
+        """When a prompt that is sent there now would begin."""
+        starts_at = max(now + overdue_s(endpoint, self.endpoints.values(), now), endpoint.prefill_until)
+        return max(starts_at, endpoint.paused_until)
 
     def _why_shut(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> str:
         """Looked at again after a while: of what it depends on not all is an event."""
@@ -228,7 +238,7 @@ class Fleet:
         if endpoint.running and endpoint.watchdog.is_quiet():
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "silent"
-        if ticket.request.rank and self.held.bars(ticket, endpoint, len(self.endpoints), now):
+        if ticket.request.rank and self.held.bars(ticket, endpoint, self.endpoints, now):
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "held back"
         return ""

@@ -16,18 +16,25 @@ class Watchdog:
 
     A busy engine's counters grow with every step, however long its prompts are. So one whose counters stand still for
     `stall_after_s` while it has requests of ours is stalled; without word of them it takes BLIND_FACTOR times as long.
+    `heard_at` is when something last came of our requests, whatever the engine says of itself.
     """
 
-    __slots__ = ("_counted_at", "_counters", "_progressed_at", "is_stalled")
+    __slots__ = ("_counted_at", "_counters", "_progressed_at", "heard_at", "is_stalled")
 
     def __init__(self) -> None:
         self.is_stalled = False
+        self.heard_at = -inf
         self._progressed_at = -inf
         self._counters: tuple[float | None, float | None] = (None, None)
         self._counted_at = -inf
 
     def progressed(self, now: float) -> None:
-        """Also when work begins after a pause, and with a probe: what was before tells nothing."""
+        """Something came of a request of ours."""
+        self.heard_at = now
+        self.began(now)
+
+    def began(self, now: float) -> None:
+        """Work after a pause, or a probe: what was before tells nothing."""
         self._progressed_at = now
         self.is_stalled = False
 
@@ -38,7 +45,7 @@ class Watchdog:
             return
         if counters != self._counters:
             if self._counters != (None, None):
-                self.progressed(max(self._progressed_at, report.taken_at))
+                self.began(max(self._progressed_at, report.taken_at))
             self._counters = counters
         self._counted_at = report.taken_at
 

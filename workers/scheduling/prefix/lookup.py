@@ -2,7 +2,7 @@
 
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
-from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.prefix.index import PREFIX_LEVELS, PrefixIndex
 from workers.scheduling.ticket import Matches, Ticket
 
 MAX_WITH_PREFIX = 2
@@ -31,10 +31,23 @@ class PrefixLookup:
             ticket.matches, ticket.matched_at = index.match(blocks), index.changes
         ticket.hits = self._hits(ticket.request, ticket.matches)
 
+    def tokens_at(self, ticket: Ticket, number: int) -> int:
+        """Of any endpoint: that others have the prefix, too, and run less, does not make its cache empty."""
+        tokens = ticket.hits.get(number)
+        return _tokens_of(ticket.request, self._blocks_at(ticket, number)) if tokens is None else tokens
+
+    def _blocks_at(self, ticket: Ticket, number: int) -> int:
+        for blocks, mask in ticket.matches:
+            if mask >> number & 1:
+                return blocks
+        if len(ticket.matches) < PREFIX_LEVELS:
+            return 0
+        return self._index.count(ticket.request.prefix_blocks, number)
+
     def _hits(self, request: Request, matches: Matches) -> dict[int, int]:
         hits: dict[int, int] = {}
         for blocks, mask in matches:
-            tokens = min(max(0, request.prompt_tokens - 1), blocks * request.block_tokens)
+            tokens = _tokens_of(request, blocks)
             for number in self._least_running(mask, MAX_WITH_PREFIX - len(hits)):
                 hits[number] = tokens
         return hits
@@ -48,10 +61,19 @@ class PrefixLookup:
             mask ^= bit
         if len(numbers) <= count:
             return numbers
-        running = [len(self._endpoints[number].running) for number in numbers]
+        loads = [self._load_of(number) for number in numbers]
         chosen: list[int] = []
         while len(chosen) < count:
-            place = running.index(min(running))
+            place = loads.index(min(loads))
             chosen.append(numbers.pop(place))
-            del running[place]
+            del loads[place]
         return chosen
+
+    def _load_of(self, number: int) -> tuple[int, float]:
+        """Of those that run as much, the one that was sent to the longest ago comes first."""
+        endpoint = self._endpoints[number]
+        return len(endpoint.running), endpoint.sent_at
+
+
+def _tokens_of(request: Request, blocks: int) -> int:
+    return min(max(0, request.prompt_tokens - 1), blocks * request.block_tokens)

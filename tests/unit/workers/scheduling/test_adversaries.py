@@ -101,6 +101,18 @@ def test_engines_of_few_sequences_full_of_long_low_class_work_answer_the_high_cl
     assert share_in_slo(gold) >= 0.95
 
 
+@pytest.mark.parametrize("sequences", [4, 8, 16])
+def test_the_first_of_a_high_class_is_answered_in_time_by_engines_of_few_sequences_full_of_the_lowest(sequences):
+    """Nobody has asked for a slot to be held until then."""
+    low = [
+        a_job(0, number * 0.02, tenant="batch", rank=2, output_tokens=2500, ttft_slo_s=30.0, tpot_slo_s=1.0)
+        for number in range(200)
+    ]
+    gold = [a_job(0, 5.0 + number * 0.7, tenant="gold", ttft_slo_s=0.5) for number in range(40)]
+    play([*low, *gold], fleet=4, sequences=sequences)
+    assert share_in_slo(gold) >= 0.95
+
+
 def test_engines_of_few_sequences_take_what_is_worth_most_of_their_time():
     """Their sequences are scarce long before their steps or their cache are: long answers give way to short ones."""
 

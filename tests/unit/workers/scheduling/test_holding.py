@@ -80,3 +80,43 @@ def test_the_reason_is_told_and_passes_with_time():
     assert [verdict[-1] for verdict in bench.scheduler._queues.pools["v1"].fleet.considered] == ["held back"]
     bench.after(200.0, step=0.5)
     assert bench.scheduler.queued_total() < waiting
+
+
+ENDLESS = {"predicted_output_tokens": 2000.0}
+
+
+def fill_up(bench, *, rank, count=40, **more):
+    numbers = [bench.arrive(rank=rank, **(more or ENDLESS)) for _ in range(count)]
+    bench.after(2.0)
+    return [number for number in numbers if number in bench.sent]
+
+
+def fleet_of_few(endpoints):
+    bench = Bench()
+    for number in range(endpoints):
+        bench.endpoint(f"e{number}", spec=FEW)
+    return bench
+
+
+def test_long_work_of_the_lowest_class_leaves_a_slot_in_eight_to_who_has_not_asked_yet():
+    bench = fleet_of_few(4)
+    assert len(fill_up(bench, rank=2)) == 16 - 2
+    assert [bench.arrive(rank=0) in bench.sent for _ in range(2)] == [True, True]
+
+
+def test_what_the_higher_classes_have_of_it_is_not_left_again():
+    bench = fleet_of_few(4)
+    fill_up(bench, rank=1, count=2)
+    assert len(fill_up(bench, rank=2)) == 16 - 2
+
+
+def test_a_large_fleet_leaves_four_slots_and_one_of_less_than_eight_none():
+    large, small = fleet_of_few(16), fleet_of_few(1)
+    assert len(fill_up(large, rank=2, count=100)) == 64 - 4
+    assert len(fill_up(small, rank=2)) == 4
+
+
+def test_other_classes_and_short_work_take_every_slot():
+    standard, short = fleet_of_few(4), fleet_of_few(4)
+    assert len(fill_up(standard, rank=1)) == 16
+    assert len(fill_up(short, rank=2, predicted_output_tokens=5.0)) == 16

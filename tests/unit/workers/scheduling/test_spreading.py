@@ -194,6 +194,67 @@ def test_of_many_endpoints_that_have_the_prefix_the_least_loaded_is_chosen():
     assert fleet.loads() == [8] * 8
 
 
+def test_what_an_endpoint_has_cached_counts_also_where_others_with_the_same_prefix_run_less():
+    """Thought to compute it anew, it would look fast, and draw ever more."""
+    fleet = Fleet(3)
+    for index in range(3):
+        fleet.scheduler.prefixes_changed(f"e{index}", [KVChange(stored=SHARED_PREFIX)], fleet.now)
+    busy = fleet.arrive(blocks=(7_000_000,))
+    others = [f"e{index}" for index in range(3) if f"e{index}" != fleet.sent[busy]]
+    for name in others:
+        fleet.scheduler.drain_started(name, fleet.now)
+    fleet.advance(1.0)
+    fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=(*SHARED_PREFIX, 2_000_000))
+    fleet.advance(1.0)
+    considered = fleet.scheduler.take_decisions()[-1].considered
+    [chosen] = [seen for seen in considered if seen.endpoint_id == fleet.sent[busy]]
+    assert chosen.hit_tokens == 32 * BLOCK_TOKENS
+
+
+def test_of_those_with_the_prefix_that_run_as_much_each_has_its_turn():
+    fleet = Fleet(4)
+    for index in range(4):
+        fleet.scheduler.prefixes_changed(f"e{index}", [KVChange(stored=SHARED_PREFIX)], fleet.now)
+    for number in range(40):
+        fleet.end(fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=(*SHARED_PREFIX, 2_000_000 + number)))
+        fleet.advance(0.1)
+    assert fleet.loads() == [10] * 4
+
+
+@pytest.mark.parametrize("engine_says", ["nothing", "that it works"])
+def test_an_engine_that_answers_nothing_while_others_do_gets_no_more_whatever_it_says(engine_says):
+    fleet = Fleet(4)
+    for number in range(400):
+        sent = fleet.arrive()
+        if fleet.sent[sent] != "e0":
+            fleet.apply(fleet.scheduler.first_token(sent, fleet.now))
+            fleet.end(sent)
+        if engine_says != "nothing":
+            report = EngineReport(taken_at=fleet.now, running=0, waiting=0, kv_usage=0.0, steps_total=float(number))
+            fleet.apply(fleet.scheduler.endpoint_reported("e0", report, fleet.now))
+        fleet.advance(0.05, step=0.05)
+    assert fleet.loads()[0] <= 20
+
+
+def test_an_engine_that_is_slow_to_answer_is_sent_to_again_once_it_has():
+    fleet = Fleet(2)
+    stuck = []
+    for _ in range(200):
+        sent = fleet.arrive()
+        if fleet.sent[sent] == "e0":
+            stuck.append(sent)
+        else:
+            fleet.end(sent)
+        fleet.advance(0.05, step=0.05)
+    for number in stuck:
+        fleet.end(number)
+    before = fleet.loads()[0]
+    for _ in range(20):
+        fleet.end(fleet.arrive())
+        fleet.advance(0.05, step=0.05)
+    assert fleet.loads()[0] >= before + 9
+
+
 def test_of_idle_equals_each_has_its_turn():
     bench = Bench()
     for name in ("e1", "e2", "e3"):
