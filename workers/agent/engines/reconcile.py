@@ -30,7 +30,6 @@ from workers.agent.engines.starts import held_back
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, ReplicaReport
 
-
 _BEGINNINGS = (ActionKind.START, ActionKind.WAKE)
 
 

@@ -5,7 +5,8 @@ that look at once take what is there once. The next one waits until the first an
 place of another waits until that has ended, and its memory is seen to be free.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from workers.agent.engines.memory import ProcessView
 from workers.contracts.desired import ReplicaSpec
@@ -21,7 +22,7 @@ def held_back(
     processes: Mapping[str, ProcessView],
     wanted: Mapping[str, ReplicaSpec],
     free_bytes: Mapping[str, int],
-    waking: Set[str] = frozenset(),
+    waking: AbstractSet[str] = frozenset(),
 ) -> dict[str, str]:
     """By replica, what it waits for; one that shall wake is one that starts, too, and `waking` are those that began to.
 
@@ -41,7 +42,7 @@ def held_back(
 
 
 def _holders(
-    processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec], waking: Set[str]
+    processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec], waking: AbstractSet[str]
 ) -> dict[str, dict[str, str]]:
     """By accelerator, who must be waited for, and why."""
     holders: dict[str, dict[str, str]] = {}
