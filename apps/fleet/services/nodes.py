@@ -12,11 +12,12 @@ from apps.common.actors import SYSTEM, Actor
 from apps.common.credentials import AGENT_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
+from apps.common.services import lead
 from apps.common.tasks_by_name import enqueue_on_commit, enqueue_soon_on_commit
 from apps.fleet.models import Accelerator, Node, NodeState, RemovedNode
 from apps.fleet.policies.gpus import model_of
 from apps.fleet.policies.labels import label_problem
-from apps.fleet.policies.silence import SILENT_AFTER, NodeSight, newly_lost
+from apps.fleet.policies.silence import LEASE, LEASE_MARGIN, SILENT_AFTER, NodeSight, newly_lost
 from workers.contracts.telemetry import AcceleratorReport, DiskReport
 
 RECONCILE = "placement.reconcile"
@@ -216,6 +217,16 @@ def _facts_of(report: AcceleratorReport) -> dict[str, Any]:
     }
 
 
+def watch_nodes(*, holder: str, now: datetime) -> bool:
+    """One turn; False when another process leads it."""
+    with lead("fleet", holder=holder) as fence:
+        if fence is None:
+            return False
+        mark_silent_nodes(now=now)
+        mark_lost_nodes(now=now)
+    return True
+
+
 def mark_silent_nodes(*, now: datetime) -> list[UUID]:
     """Nodes that were online and have not been heard of; returns those that changed."""
     silent = Node.objects.filter(state=NodeState.ONLINE, last_seen_at__lt=now - SILENT_AFTER)
@@ -226,16 +237,17 @@ def mark_silent_nodes(*, now: datetime) -> list[UUID]:
 
 @transaction.atomic
 def mark_lost_nodes(*, now: datetime) -> list[UUID]:
-    """Those whose lease has run out, unless many are silent at once (policies/silence.py)."""
+    """Those whose lease has run out, unless many are silent at once (policies/silence.py), or were heard since."""
     sights = [NodeSight(node_id=pk, last_seen_at=seen_at, is_lost=lost) for pk, seen_at, lost in _sights()]
-    lost = newly_lost(sights, now)
-    for node in Node.objects.select_for_update().filter(pk__in=lost):
+    silent = Node.objects.filter(pk__in=newly_lost(sights, now), last_seen_at__lt=now - LEASE - LEASE_MARGIN)
+    lost = list(silent.select_for_update())
+    for node in lost:
         node.is_lost = True
         node.save(update_fields=["is_lost"])
         record_change(actor=SYSTEM, action="node.lost", subject=node, now=now)
     if lost:
         enqueue_on_commit(RECONCILE)
-    return lost
+    return [node.pk for node in lost]
 
 
 def _sights() -> Iterable[tuple[UUID, datetime | None, bool]]:

@@ -58,7 +58,7 @@ def filtered(rows: QuerySet[Any], serializer: type[BaseSerializer[Any]], query: 
 
 
 def _condition(serializer: type[BaseSerializer[Any]], asked: Filter, value: Any) -> Q:
-    found_by: Mapping[str, Callable[[Any], Q]] = getattr(serializer.Meta, "found_by", {})
+    found_by: Mapping[str, Callable[[Any], Q]] = getattr(getattr(serializer, "Meta", None), "found_by", {})
     return found_by[asked.name](value) if asked.name in found_by else Q(**{asked.lookup: value})
 
 

@@ -3,6 +3,7 @@
 import threading
 import time
 import zlib
+from datetime import timedelta
 
 import msgspec
 import psycopg
@@ -10,12 +11,17 @@ import pytest
 from django.db import Error as DatabaseError
 from django.db import connection, connections
 
+from apps.audit.models import AuditEntry
 from apps.common import services
 from apps.common.models import LeaderLease
 from apps.common.services import lead
 from apps.common.tasks_by_name import enqueue
 from apps.deployments.models import Deployment, NodeDesired, Replica
-from tests.factories.domain import make_deployment, make_node, make_version
+from apps.fleet.models import Node
+from apps.fleet.policies.silence import newly_lost
+from apps.fleet.services import nodes
+from apps.fleet.services.nodes import watch_nodes
+from tests.factories.domain import NOW, make_deployment, make_node, make_version
 from tests.support.controlplane import running_worker
 from workers.contracts.desired import DesiredState
 
@@ -37,7 +43,7 @@ def have_six_placed():
 
 
 def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postgres, valkey):
-    nodes = [make_node("n1"), make_node("n2")]
+    two = [make_node("n1"), make_node("n2")]
     make_deployment(make_version(), replica_count=6)
     environment = {
         "DJANGO_SETTINGS_MODULE": "controlplane.settings.test",
@@ -55,7 +61,7 @@ def test_two_controllers_make_each_replica_once_and_their_fences_only_grow(postg
         until(have_six_placed)
     assert Replica.objects.filter(is_draining=False).count() == 6
     assert fences == sorted(fences)
-    bodies = [msgspec.json.decode(NodeDesired.objects.get(node=node).body, type=DesiredState) for node in nodes]
+    bodies = [msgspec.json.decode(NodeDesired.objects.get(node=node).body, type=DesiredState) for node in two]
     ports = [spec.port for body in bodies for spec in body.replicas]
     assert len(ports) == len(set(ports))
 
@@ -102,3 +108,29 @@ def test_a_leader_that_stopped_while_it_was_being_answered_is_ended_by_who_would
         assert not leads()
         until(leads, timeout_s=20)
         stopped.pgconn.finish()
+
+
+def test_a_node_that_was_heard_while_its_watcher_stood_still_is_not_lost(monkeypatch):
+    silent, heard = (make_node(name, last_seen_at=NOW - timedelta(minutes=5)) for name in ("n1", "n2"))
+    for number in range(8):
+        make_node(f"other-{number}")
+
+    def stood_still(sights, now):
+        found = newly_lost(sights, now)
+        Node.objects.filter(pk=heard.pk).update(last_seen_at=now)
+        return found
+
+    monkeypatch.setattr(nodes, "newly_lost", stood_still)
+    assert watch_nodes(holder="test", now=NOW)
+    assert [node.pk for node in Node.objects.filter(is_lost=True)] == [silent.pk]
+    assert list(AuditEntry.objects.filter(action="node.lost").values_list("subject_id", flat=True)) == [str(silent.pk)]
+
+
+def test_nodes_are_watched_by_one_controller_at_a_time(postgres):
+    make_node(last_seen_at=NOW - timedelta(seconds=20))
+    with psycopg.connect(postgres.url(connection.settings_dict["NAME"])) as other:
+        other.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(b"tokenyard.fleet")])
+        assert not watch_nodes(holder="test", now=NOW)
+        assert Node.objects.get().state == "online"
+    assert watch_nodes(holder="test", now=NOW)
+    assert Node.objects.get().state == "offline"

@@ -30,6 +30,8 @@ from workers.agent.engines.starts import held_back
 from workers.contracts.desired import DesiredState, ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, ReplicaReport
 
+_BEGINNINGS = (ActionKind.START, ActionKind.WAKE)
+
 
 class Turn(Struct, frozen=True, kw_only=True):
     actions: list[Action]
@@ -74,17 +76,23 @@ def turn(
         )
         for replica_id in sorted({*wanted, *processes})
     }
-    starts = [a.spec for step in steps.values() for a in step.actions if a.kind in (ActionKind.START, ActionKind.WAKE)]
-    for replica_id, reason in held_back(starts, processes, wanted, around.free_bytes).items():
-        is_asleep = replica_id in processes and processes[replica_id].is_alive
-        memory = structs.replace(steps[replica_id].memory, waking_since=None)
-        steps[replica_id] = Step(memory, "sleeping" if is_asleep else "placed", reason)
+    starts = [a.spec for step in steps.values() for a in step.actions if a.kind in _BEGINNINGS]
+    waking = {replica_id for replica_id, memory in memories.items() if memory.waking_since is not None}
+    for replica_id, reason in held_back(starts, processes, wanted, around.free_bytes, waking).items():
+        steps[replica_id] = _hold_back(steps[replica_id], processes.get(replica_id), reason)
     steps = {replica_id: keep_still(step) for replica_id, step in steps.items()}
     return Turn(
         actions=[action for step in steps.values() for action in step.actions],
         memories={replica_id: step.memory for replica_id, step in steps.items()},
         reports=[_report(wanted.get(each), processes.get(each), step) for each, step in steps.items()],
     )
+
+
+def _hold_back(step: Step, process: ProcessView | None, reason: str) -> Step:
+    """One that sleeps meanwhile is still asked whether it lives."""
+    state = "sleeping" if process is not None and process.is_alive else "placed"
+    others = tuple(action for action in step.actions if action.kind not in _BEGINNINGS)
+    return Step(structs.replace(step.memory, waking_since=None), state, reason, others)
 
 
 def _wanted(

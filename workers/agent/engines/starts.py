@@ -6,6 +6,7 @@ place of another waits until that has ended, and its memory is seen to be free.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from workers.agent.engines.memory import ProcessView
 from workers.contracts.desired import ReplicaSpec
@@ -21,12 +22,13 @@ def held_back(
     processes: Mapping[str, ProcessView],
     wanted: Mapping[str, ReplicaSpec],
     free_bytes: Mapping[str, int],
+    waking: AbstractSet[str] = frozenset(),
 ) -> dict[str, str]:
-    """By replica, what it waits for; one that shall wake is one that starts, too.
+    """By replica, what it waits for; one that shall wake is one that starts, too, and `waking` are those that began to.
 
     `free_bytes` is by accelerator; one that is not in it says nothing.
     """
-    holders = _holders(processes, wanted)
+    holders = _holders(processes, wanted, waking)
     reasons: dict[str, str] = {}
     for spec in starts:
         kept = _KEPT_ASLEEP_BYTES if spec.replica_id in processes else 0
@@ -39,22 +41,26 @@ def held_back(
     return reasons
 
 
-def _holders(processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec]) -> dict[str, dict[str, str]]:
+def _holders(
+    processes: Mapping[str, ProcessView], wanted: Mapping[str, ReplicaSpec], waking: AbstractSet[str]
+) -> dict[str, dict[str, str]]:
     """By accelerator, who must be waited for, and why."""
     holders: dict[str, dict[str, str]] = {}
     for replica_id, process in processes.items():
-        reason = _holding(replica_id, process, wanted.get(replica_id)) if process.is_alive else ""
+        is_waking = replica_id in waking
+        reason = _holding(replica_id, process, wanted.get(replica_id), is_waking=is_waking) if process.is_alive else ""
         for key in process.spec.accelerators if reason else []:
             holders.setdefault(key, {})[replica_id] = reason
     return holders
 
 
-def _holding(replica_id: str, process: ProcessView, spec: ReplicaSpec | None) -> str:
+def _holding(replica_id: str, process: ProcessView, spec: ReplicaSpec | None, *, is_waking: bool) -> str:
+    """One that shall wake and has not begun to holds nothing: two of them would wait for each other."""
     if spec is None or spec.is_draining or spec.spec_hash != process.spec.spec_hash:
         return f"{_short(replica_id)} there has not ended yet"
     if spec.is_asleep and not process.is_asleep:
         return f"{_short(replica_id)} there is not asleep yet"
-    is_rising = (not process.has_passed and not process.spec.follows) or process.is_asleep
+    is_rising = (not process.has_passed and not process.spec.follows) or (process.is_asleep and is_waking)
     return f"{_short(replica_id)} loads there first" if is_rising and not spec.is_asleep else ""
 
 

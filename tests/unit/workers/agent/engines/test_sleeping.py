@@ -74,6 +74,46 @@ def test_one_that_never_wakes_is_replaced():
     assert node.states() == {"one": "ready"}
 
 
+def neighbours(*names):
+    return [replica_spec(replica_id=name, accelerators=["0"]) for name in names]
+
+
+def test_those_that_sleep_on_one_accelerator_wake_by_turns_and_none_waits_for_the_other_for_ever():
+    specs = neighbours("one", "two", "three")
+    node = world(*specs, can_sleep=True)
+    node.turn(30)
+    engines = dict(node.engines)
+    node.want(*map(asleep, specs))
+    node.turn(10)
+    assert set(node.states().values()) == {"sleeping"}
+    node.want(*specs)
+    for _ in range(20):
+        node.turn()
+        assert sum(engine.is_asleep and not engine.lies_asleep for engine in node.engines.values()) <= 1
+    assert set(node.states().values()) == {"ready"}
+    assert node.engines == engines
+    assert all(engine.signals == [] for engine in engines.values())
+
+
+def test_one_that_must_wait_for_its_turn_to_wake_is_not_taken_for_one_that_hangs():
+    sleeper, loader = neighbours("one", "two")
+    node = world(sleeper, can_sleep=True, start_timeout_s=300.0)
+    node.turn(5)
+    node.want(asleep(sleeper))
+    node.turn(10)
+    engine = node.engines["one"]
+    node.want(asleep(sleeper), loader)
+    node.turn()
+    node.engines["two"].passes_trials = False
+    node.want(sleeper, loader)
+    node.turn(60)
+    assert (node.states()["one"], engine.signals) == ("sleeping", [])
+    assert "loads there first" in node.reports["one"].detail
+    node.engines["two"].passes_trials = True
+    node.turn(10)
+    assert (set(node.states().values()), engine.signals) == ({"ready"}, [])
+
+
 def test_a_new_agent_does_not_offer_what_sleeps():
     node = ready(ONE, can_sleep=True)
     node.want(asleep(ONE))
