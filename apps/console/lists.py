@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db.models import F, Model, Q, QuerySet
 from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
 
-from apps.common.csv_text import csv_lines
+from apps.common.csv_text import csv_parts
 from apps.console.usage_query import read_id, read_text
 
 Row = TypeVar("Row", bound=Model)
@@ -71,7 +71,7 @@ def sorted_rows(rows: QuerySet[Row], params: QueryDict, columns: Mapping[str, st
 def csv_answer(name: str, columns: Mapping[str, Callable[[Any], Any]], rows: Iterable[Any]) -> HttpResponseBase:
     """At most CSV_ROWS rows, each column as its function of a row says."""
     lines = ([value(row) for value in columns.values()] for row in rows)
-    answer = StreamingHttpResponse(csv_lines(list(columns), lines), content_type="text/csv; charset=utf-8")
+    answer = StreamingHttpResponse(csv_parts(list(columns), lines), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     return answer
 

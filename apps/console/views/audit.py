@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from apps.audit.models import AuditEntry
 from apps.audit.selectors import AuditQuery, list_matching, page_of_entries
-from apps.common.csv_text import csv_lines
+from apps.common.csv_text import csv_parts
 from apps.common.errors import InvalidInputError
 from apps.console.access import ConsoleRequest, page
 from apps.console.rendering import render_page
@@ -41,7 +41,7 @@ def audit_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first."""
     header = ["at", "actor_name", "action", "subject_type", "subject_id", "subject_name", "tenant_id"]
     rows = list_matching(_asked(request)).values_list(*header)[:CSV_ROWS]
-    answer = StreamingHttpResponse(csv_lines(header, rows), content_type="text/csv; charset=utf-8")
+    answer = StreamingHttpResponse(csv_parts(header, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="audit.csv"'
     return answer
 

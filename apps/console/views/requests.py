@@ -8,7 +8,8 @@ from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils.timezone import now
 from django.views.decorators.http import require_safe
 
-from apps.common.csv_text import csv_lines
+from apps.common.csv_text import csv_parts
+from apps.common.one_look import in_one_look
 from apps.console.access import ConsoleRequest, page
 from apps.console.lists import Listing, Sorting, list_page, read_sorting
 from apps.console.policies.decisions import Panel, endpoint_ids_of, panel_of
@@ -90,8 +91,8 @@ def requests_csv(request: ConsoleRequest) -> HttpResponseBase:
     """What the page's filters leave, the newest first. There is no prompt in a record, so there is none here."""
     query = read_usage_query(request.GET, now=now())
     records = search_records(scope=_scope(request, query), **_filters(request, query))
-    rows = records.values_list(*RECORD_FIELDS).iterator(chunk_size=CSV_CHUNK_ROWS)
-    answer = StreamingHttpResponse(csv_lines(RECORD_FIELDS, rows), content_type="text/csv; charset=utf-8")
+    rows = in_one_look(records.values_list(*RECORD_FIELDS), chunk_rows=CSV_CHUNK_ROWS)
+    answer = StreamingHttpResponse(csv_parts(RECORD_FIELDS, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="requests.csv"'
     return answer
 

@@ -1,6 +1,6 @@
 """Tables as files: CSV as it is read from the database, Parquet with a type per column."""
 
-import tempfile
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from django.http import StreamingHttpResponse
 
-from apps.common.csv_text import csv_lines
+from apps.common.csv_text import csv_parts
 from apps.usage.policies.tables import Column, Kind, Table
 
 CHUNK_ROWS = 2000
 _GROUP_ROWS = 10_000
-_PART_BYTES = 256 * 1024
 _TYPES: dict[Kind, pa.DataType] = {
     "text": pa.string(),
     "integer": pa.int64(),
@@ -28,7 +27,7 @@ _TYPES: dict[Kind, pa.DataType] = {
 
 
 def csv_answer(name: str, header: Sequence[str], rows: Iterable[Any]) -> StreamingHttpResponse:
-    answer = StreamingHttpResponse(csv_lines(header, rows), content_type="text/csv; charset=utf-8")
+    answer = StreamingHttpResponse(csv_parts(header, rows), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -39,16 +38,36 @@ def parquet_answer(name: str, table: Table) -> StreamingHttpResponse:
     return answer
 
 
+class _Written(io.RawIOBase):
+    """Takes what is written until somebody asks for it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        self._parts.append(bytes(part))
+        return len(self._parts[-1])
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
 def parquet_parts(table: Table) -> Iterator[bytes]:
-    """Through a file on disk: however large the table, memory holds one group of rows."""
+    """As they are written: however large the table, memory holds one group of rows, and the first comes at once.
+
+    Where the rows fail, the last part, without which it is no Parquet, never comes.
+    """
     schema = pa.schema([pa.field(column.name, _TYPES[column.kind]) for column in table.columns])
-    with tempfile.TemporaryFile() as file:
-        with pq.ParquetWriter(file, schema) as writer:
-            for rows in _chunks(table.rows()):
-                writer.write_table(_arrow(rows, table.columns, schema))
-        file.seek(0)
-        while part := file.read(_PART_BYTES):
-            yield part
+    written = _Written()
+    with pq.ParquetWriter(pa.PythonFile(written, mode="w"), schema) as writer:
+        for rows in _chunks(table.rows()):
+            writer.write_table(_arrow(rows, table.columns, schema))
+            yield written.taken()
+    yield written.taken()
 
 
 def _chunks(rows: Iterator[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:

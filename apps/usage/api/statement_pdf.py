@@ -37,8 +37,8 @@ def statement_pdf(statement: Statement) -> bytes:
     _head(page, statement)
     by_version: list[_Line] = [(_version_of(row), row) for row in statement.by_version]
     by_day: list[_Line] = [(f"{row.day:%Y-%m-%d}" if row.day else "", row) for row in statement.by_day]
-    _table(page, "By model and version", by_version, statement.totals)
-    _table(page, "By day", by_day, statement.totals)
+    _table(page, "By model and version, in tokens and US dollars", by_version, statement.totals)
+    _table(page, "By day, in tokens and US dollars", by_day, statement.totals)
     _notes(page, statement)
     return bytes(page.output())
 
@@ -51,6 +51,7 @@ def _head(page: _Page, statement: Statement) -> None:
     page.ln(4)
     _line(page, f"Amount: {statement.amount_usd:,.2f} USD", size=16, style="B")
     _line(page, f"exactly {statement.totals.cost_usd:f} USD, after discounts of {statement.discount_usd:f} USD", size=9)
+    _line(page, "Final." if statement.is_final else "Not final; the notes at the end say why.", size=9, style="B")
     page.ln(4)
 
 

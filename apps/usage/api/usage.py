@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.common.one_look import in_one_look
 from apps.common.pagination import NewestRecordsFirst
 from apps.common.parsing import parsed
 from apps.tenants.access import ActorView
@@ -67,7 +68,7 @@ class RecordsCSVView(UsageView):
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.UsageQuerySerializer, request.query_params)
         records = list_records(scope=self.scope(query)).values_list(*serializers.RECORD_FIELDS)
-        return csv_answer("usage-records.csv", serializers.RECORD_FIELDS, records.iterator(chunk_size=CHUNK_ROWS))
+        return csv_answer("usage-records.csv", serializers.RECORD_FIELDS, in_one_look(records, chunk_rows=CHUNK_ROWS))
 
 
 class RecordsParquetView(UsageView):

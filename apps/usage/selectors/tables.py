@@ -6,14 +6,13 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from apps.common.errors import InvalidInputError
+from apps.common.one_look import in_one_look
 from apps.usage.models import UsageRecord
 from apps.usage.policies.tables import Column, Table, kind_of
 from apps.usage.selectors.records import list_records
 from apps.usage.selectors.reports import TOTALS, UsageRow, report_usage
 from apps.usage.selectors.sums import TIMES, UsageScope
 
-MAX_FILE_RECORDS = 1_000_000
 _CHUNK_ROWS = 2000
 
 
@@ -38,11 +37,10 @@ def _values_of(row: UsageRow, times: list[str], named: list[str]) -> list[Any]:
 
 def records_table(*, scope: UsageScope) -> Table:
     names = [field.name for field in UsageRecord._meta.concrete_fields if field.name != "pk"]  # noqa: SLF001 - Django's documented API
-    records = list_records(scope=scope)
-    if len(records.values_list("record_id")[MAX_FILE_RECORDS : MAX_FILE_RECORDS + 1]):
-        raise InvalidInputError(f"more than {MAX_FILE_RECORDS:,} records: shorten the range, or take the CSV")
-    rows = records.values_list(*names)
-    return Table([Column(name, kind_of(name)) for name in names], lambda: _plain(rows.iterator(chunk_size=_CHUNK_ROWS)))
+    rows = list_records(scope=scope).values_list(*names)
+    return Table(
+        [Column(name, kind_of(name)) for name in names], lambda: _plain(in_one_look(rows, chunk_rows=_CHUNK_ROWS))
+    )
 
 
 def _plain(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[Any]]:
