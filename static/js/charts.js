@@ -24,7 +24,10 @@
   const faded = (rgb) => rgb.replace("rgb(", "rgba(").replace(")", ", 0.08)");
 
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const seconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const number = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+
+  const fitting = (ticks) => (ticks[1] - ticks[0] < 60 ? seconds : clock);
 
   function sloLine(limit) {
     return (chart) => {
@@ -71,7 +74,7 @@
       cursor: { sync: { key: sync.key }, points: { size: 6 }, y: false, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, low, high) => [0, Math.max(high || 0, limit) * 1.15 || 1] } },
       axes: [
-        axis({ values: (_, ticks) => ticks.map((at) => clock.format(at * 1000)), size: 28, space: 72, grid: { show: false } }),
+        axis({ values: (_, ticks) => ticks.map((at) => fitting(ticks).format(at * 1000)), size: 28, space: 72, grid: { show: false } }),
         axis({ values: (_, ticks) => ticks.map((value) => number.format(value)), size: 48, space: 36 }),
       ],
       series: [{}, ...series],
@@ -94,7 +97,7 @@
   }
 
   function sayStretch({ min, max }) {
-    const time = (at) => new Date(at * 1000).toLocaleTimeString();
+    const time = (at) => seconds.format(at * 1000);
     bar.querySelector("[data-stretch-text]").textContent = `${time(min)} – ${time(max)}`;
     const link = bar.querySelector("[data-stretch-link]");
     const url = new URL(link.href);
@@ -119,7 +122,7 @@
       slot.textContent = value === null || value === undefined ? "–" : number.format(value);
     });
     const at = panel.querySelector("[data-legend-at]");
-    if (at) at.textContent = chart.cursor.idx == null ? "now" : new Date(chart.data[0][index] * 1000).toLocaleTimeString();
+    if (at) at.textContent = chart.cursor.idx == null ? "now" : seconds.format(chart.data[0][index] * 1000);
   }
 
   function build(entry) {
