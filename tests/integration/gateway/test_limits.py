@@ -8,7 +8,9 @@ from uuid import uuid4
 import pytest
 import redis
 
+from tests.support.gateways import authorised
 from tests.support.limited_gateways import limited_gateways
+from tests.support.raw_http import call
 from tests.support.services import Services
 from workers.contracts.limits import ACCOUNT_KEY, WINDOW_KEY, Block, LimitRule, TenantLimits
 
@@ -32,6 +34,10 @@ def limits(kind="requests_per_minute", amount=10, *, tenant="gold", degraded="sh
     return TenantLimits(tenant_id=tenant, degraded=degraded, rules=[rule], blocks=list(blocks))
 
 
+def used_at(yard, path):
+    return sum(record.input_tokens + record.output_tokens for record in yard.records("gold") if record.path == path)
+
+
 async def test_four_gateways_that_are_hammered_admit_exactly_as_many_as_the_limit_says(yard):
     await yard.set_limits(limits(amount=40))
     answers = await yard.ask_all(*EVERYWHERE * 20)
@@ -50,6 +56,32 @@ async def test_places_are_taken_across_gateways_and_free_as_soon_as_their_reques
     await yard.set_limits(limits("concurrent_requests", 3))
     for _ in range(3):
         assert await yard.count_admitted(*EVERYWHERE, **LONG) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kept_in"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 40}, "max_tokens"),
+        ("/v1/completions", {"prompt": "x", "max_tokens": 40, "max_completion_tokens": 1}, "max_tokens"),
+        ("/v1/responses", {"input": "x" * 40, "max_output_tokens": 40, "max_tokens": 1}, "max_output_tokens"),
+        ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 40}, "max_tokens"),
+    ],
+)
+async def test_streams_of_every_api_hold_their_tokens_until_they_end_and_their_place_too(yard, path, body, kept_in):
+    """api7/aisix#688, BerriAI/litellm#41610: streams of Messages and Responses counted no tokens and held no place."""
+    stream = body | {"model": "demo-chat", "stream": True, "ignore_eos": True}
+
+    async def ask(place, **changes):
+        return await call(yard.gateways[place].port, "POST", path, stream | changes, authorised("gold"))
+
+    before = used_at(yard, path)
+    await yard.set_limits(limits("tokens_per_minute", 300))
+    answers = await asyncio.gather(*(ask(place) for place in EVERYWHERE * 4))
+    assert {answer.status for answer in answers} == {200, 429}
+    assert 250 < used_at(yard, path) - before <= 300
+    await yard.set_limits(limits("concurrent_requests", 2))
+    answers = await asyncio.gather(*(ask(place, **{kept_in: 300}) for place in EVERYWHERE))
+    assert [answer.status for answer in answers].count(200) == 2
 
 
 async def test_a_client_that_leaves_frees_its_place(yard):
