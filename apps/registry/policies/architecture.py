@@ -8,8 +8,8 @@ from apps.registry.policies.layers import STATE_ONLY, Layers, read_layers
 
 # Their feed-forward has two matrices; everybody else's is gated and has three.
 _UNGATED = {
-    "gpt2", "opt", "gpt_neox", "falcon", "phi", "starcoder2", "bloom", "mpt", "bert", "roberta", "xlm-roberta", "gptj", "whisper",
-    "nemotron", "nemotron_h",
+    "gpt2", "opt", "gpt_neox", "falcon", "phi", "starcoder2", "bloom", "mpt", "bert", "roberta", "xlm-roberta", "gptj",
+    "whisper", "nemotron", "nemotron_h",
 }  # fmt: skip
 _HEARING = {"whisper"}
 # Say nothing of the expert that every token meets.
@@ -34,6 +34,7 @@ _GRANTED: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262_208, "max_position_embeddings": 131_072,
     },
 }  # fmt: skip
+_FEED_FORWARD = ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim")
 # Where makers put what others have at the top.
 _PARTS = ("text_config", "attn_config", "ffn_config")
 _BYTES_OF_DTYPE = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "float8_e4m3fn": 1.0, "float8_e5m2": 1.0}
@@ -111,10 +112,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         kv_heads=_kv_heads(merged, heads),
         head_size=head_size,
         vocabulary=_number(merged, "vocab_size"),
-        feed_forward=_optional(
-            merged, "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim"
-        )
-        or 4 * hidden,
+        feed_forward=_optional(merged, *_FEED_FORWARD) or 4 * hidden,
         is_gated=name not in _UNGATED,
         is_tied=bool(merged.get("tie_word_embeddings", name in _TIED)),
         experts=_experts(merged),

@@ -16,6 +16,8 @@ _ENCODERS = {
 _FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2}
 _ATTENDING = {"full_attention", "sliding_attention", "chunked_attention", "attention", "hybrid"}
 _CONVOLVED_TOKENS = 3
+# Of Mamba's first kind: how wide what makes its steps is, as a part of the hidden size.
+_HIDDEN_OF_A_STEP = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,7 +118,9 @@ def _state_space(config: Mapping[str, Any], hidden: int) -> tuple[int, int]:
     state = _size(config, "mamba_d_state", "ssm_state_size", "state_size") or 16
     groups = _size(config, "mamba_n_groups", "n_groups") if heads else 0
     mixed = inner + 2 * groups * state
-    return inner * state + _CONVOLVED_TOKENS * mixed, hidden * (2 * inner + 2 * groups * state + heads) + inner * hidden
+    made_of = hidden * (inner + mixed + heads) + inner * hidden
+    steps = 0 if heads else inner * 2 * (state + hidden // _HIDDEN_OF_A_STEP)
+    return inner * state + _CONVOLVED_TOKENS * mixed, made_of + steps
 
 
 def _size(config: Mapping[str, Any], *names: str) -> int:
