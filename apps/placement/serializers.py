@@ -48,6 +48,7 @@ class MemorySerializer(serializers.Serializer[Any]):
     weights_bytes = serializers.IntegerField()
     kv_bytes = serializers.IntegerField()
     activation_bytes = serializers.IntegerField()
+    state_bytes = serializers.IntegerField(help_text="Of recurrent layers, for all requests at once.")
     runtime_bytes = serializers.IntegerField()
     estimated_bytes = serializers.IntegerField()
     measured_bytes = serializers.IntegerField(allow_null=True)

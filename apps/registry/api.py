@@ -43,7 +43,7 @@ class VersionsView(OperatorView):
     def post(self, request: Request, model_id: UUID) -> Response:
         model = selectors.get_model(model_id)
         new = parsed(serializers.NewVersionSerializer, request.data)
-        if new.pop("fetch"):
+        if new["fetch"]:
             new = _read(new) | new
         version = services.create_version(actor=self.actor, model=model, now=self.now, **new)
         return Response(serializers.VersionSerializer(version).data, status=201)

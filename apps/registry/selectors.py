@@ -44,6 +44,7 @@ def registered(version: ModelVersion) -> Registered:
         quantisation=version.quantisation,
         max_context_tokens=version.max_context_tokens,
         engine_args=version.engine_args,
+        has_adapters=bool(version.lora_adapters),
     )
 
 

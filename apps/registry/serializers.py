@@ -35,6 +35,7 @@ class NewModelSerializer(serializers.Serializer[Any]):
 class LoRAAdapterSerializer(serializers.Serializer[Any]):
     name = serializers.SlugField(max_length=63)
     source = serializers.CharField(max_length=500)  # type: ignore[assignment]  # likewise
+    revision = serializers.CharField(max_length=100, required=False)
 
 
 class NewVersionSerializer(serializers.Serializer[Any]):

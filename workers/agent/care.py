@@ -19,7 +19,7 @@ from workers.agent.engines.processes import EngineProcesses, boot_clock
 from workers.agent.hardware.accelerators import Accelerators
 from workers.agent.node_files import NodeFiles
 from workers.agent.storage.fetches import Fetches
-from workers.agent.storage.sources import source_of
+from workers.agent.storage.sources import sources_of
 from workers.contracts import layout
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.telemetry import EndpointEstimate, GatewayReport, ReplicaReport
@@ -110,10 +110,10 @@ class EngineCare:
         desired = self._files.desired
         absent = [spec for spec in desired.replicas if spec.replica_id not in processes] if desired else []
         wanted = [spec for spec in absent if not spec.is_draining and not spec.is_asleep]
-        sources = {spec.replica_id: source for spec in wanted if (source := source_of(spec, self._adapters))}
+        sources = {spec.replica_id: sources_of(spec, self._adapters) for spec in wanted}
         if desired is not None:
-            self._fetches.keep_only(set(sources.values()))
-        views = {spec.replica_id: self._fetches.look(spec, sources.get(spec.replica_id), now) for spec in wanted}
+            self._fetches.keep_only({each for those in sources.values() for each in those})
+        views = {spec.replica_id: self._fetches.look_at_all(spec, sources[spec.replica_id], now) for spec in wanted}
         return {replica_id: view for replica_id, view in views.items() if view is not None}
 
     def _offer(self, reports: list[ReplicaReport], processes: Mapping[str, ProcessView], now: float) -> None:
@@ -182,9 +182,7 @@ class EngineCare:
         task.add_done_callback(lambda _: self._doing.pop(key, None))
 
     def _fetch(self, spec: ReplicaSpec) -> None:
-        source = source_of(spec, self._adapters)
-        if source is not None:
-            self._fetches.begin(source, boot_clock())
+        self._fetches.begin_next(sources_of(spec, self._adapters), boot_clock())
 
     def _start(self, action: Action) -> None:
         spec = action.spec

@@ -36,9 +36,9 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
 
     `engine` is "vllm", "llamacpp" or "fake"; `source` is what the adapter loads (a path, a repo, a model name known to
     the adapter); `engine_args` are the adapter's own options, validated by it. `port` is fixed by the control plane.
-    `revision` is of a repository, `quantisation` what the engine shall do while loading, `lora_adapters` are sources by
-    name. `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use,
-    None all.
+    `revision` is of a repository, `quantisation` what the engine shall do while loading. `lora_adapters` are sources by
+    name, `lora_revisions` their commits or digests, `lora_stores` where the buckets of those in stores are.
+    `accelerators` are keys of this node's (empty: the host), `memory_share` the part of each that it may use, None all.
     `reserved_bytes` is what must be free on each before it starts. A higher `incarnation` asks for a fresh process.
     `is_asleep`: it should sleep, or not be started where its engine cannot. `weights_bytes` is what must be on the
     node's disk; 0 is unknown. `store` is where the bucket of an s3:// source is, and `revision` the digest of what the
@@ -62,6 +62,8 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True):
     dtype: str = ""
     quantisation: str = ""
     lora_adapters: dict[str, str] = field(default_factory=dict)
+    lora_revisions: dict[str, str] = field(default_factory=dict)
+    lora_stores: dict[str, StoreAddress] = field(default_factory=dict)
     accelerators: list[str] = field(default_factory=list)
     memory_share: float | None = None
     reserved_bytes: int = 0

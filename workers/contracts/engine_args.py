@@ -7,6 +7,7 @@ its own parser gives them (deploy/vllm_options.py writes it).
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -85,6 +86,26 @@ _OURS = {
     "--enable-sleep-mode": "sleep_mode",
     "--pipeline-parallel-size": "pipeline_parallel_size", "--gpu-memory-utilization": "gpu_memory_utilization",
 }  # fmt: skip
+
+
+_DEFAULT_LORA_RANK, _DEFAULT_LORAS = 16, 1
+
+
+def most_lora_rank(arguments: Mapping[str, Any]) -> int:
+    """Of an adapter that vLLM loads."""
+    return _number_of_extra(arguments, "--max-lora-rank", _DEFAULT_LORA_RANK)
+
+
+def most_loras(arguments: Mapping[str, Any]) -> int:
+    """Adapters at once in vLLM's memory."""
+    return _number_of_extra(arguments, "--max-loras", _DEFAULT_LORAS)
+
+
+def _number_of_extra(arguments: Mapping[str, Any], name: str, default: int) -> int:
+    extra = arguments.get("extra")
+    words = [word for each in extra for word in str(each).partition("=")[::2]] if isinstance(extra, list) else []
+    after = [value for word, value in pairwise(word for word in words if word) if word.replace("_", "-") == name]
+    return int(after[-1]) if after and after[-1].isdecimal() else default
 
 
 @lru_cache(maxsize=1)

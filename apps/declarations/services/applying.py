@@ -103,7 +103,8 @@ def _make_so(asked: Asked, by: By) -> tuple[str, list[dict[str, Any]]]:
         kind.create(asked.spec, by)
         return CREATE, differences(None, _shown(kind, asked.spec, by))
     before = kind.shown(row, by)
-    changed = frozenset(name for name, value in asked.spec.items() if name in before and value != before[name])
+    pairs = ((name, value, before[name]) for name, value in asked.spec.items() if name in before)
+    changed = frozenset(name for name, value, old in pairs if not kind.is_same(name, value, old))
     if not changed:
         return KEEP, []
     if fixed := sorted(changed & kind.fixed):

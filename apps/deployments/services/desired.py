@@ -19,6 +19,7 @@ from apps.fleet.models import Node
 from apps.fleet.policies.silence import LEASE
 from apps.registry.selectors import store_of
 from workers.contracts.desired import DesiredState, ReplicaPart, ReplicaSpec
+from workers.contracts.stores import StoreAddress
 
 # A task of the agent.
 RECONCILE_NOW = "agent.reconcile_now"
@@ -97,10 +98,15 @@ def spec_of(replica: Replica, node_id: str, hosts: Hosts) -> ReplicaSpec:
         is_asleep=replica.is_asleep and (part is None or part.leads),
         weights_bytes=revision.version.weight_bytes or 0,
         store=store_of(str(process["source"])),
+        lora_stores=_stores_of(process.get("lora_adapters", {})),
         part=_as_told(replica, part) if part else None,
         **process,
         **place,
     )
+
+
+def _stores_of(adapters: Mapping[str, str]) -> dict[str, StoreAddress]:
+    return {name: store for name, source in adapters.items() if (store := store_of(source))}
 
 
 def _part_of(replica: Replica, node_id: str, hosts: Hosts) -> ReplicaPart | None:

@@ -50,11 +50,13 @@ def _content_of(deployment: Deployment) -> dict[str, Any]:
 def process_of(version: ModelVersion) -> dict[str, Any]:
     """Of the rest only what is set, so that a field that is new here changes no process."""
     adapters = {each["name"]: each["source"] for each in version.lora_adapters}
+    pins = {each["name"]: each["revision"] for each in version.lora_adapters if each.get("revision")}
     facts = {
         "revision": version.revision,
         "dtype": version.dtype,
         "quantisation": version.quantisation,
         "lora_adapters": adapters,
+        "lora_revisions": pins,
     }
     return {
         "engine": version.engine,

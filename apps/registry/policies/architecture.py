@@ -4,10 +4,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from apps.registry.policies.layers import STATE_ONLY, Layers, read_layers
+
 # Their feed-forward has two matrices; everybody else's is gated and has three.
-_UNGATED = {"gpt2", "opt", "gpt_neox", "falcon", "phi", "starcoder2", "bloom", "mpt", "bert", "roberta", "gptj"}
+_UNGATED = {
+    "gpt2", "opt", "gpt_neox", "falcon", "phi", "starcoder2", "bloom", "mpt", "bert", "roberta", "xlm-roberta", "gptj",
+    "whisper", "nemotron", "nemotron_h",
+}  # fmt: skip
+_HEARING = {"whisper"}
 # Say nothing of the expert that every token meets.
 _ONE_SHARED_EXPERT = {"llama4", "llama4_text"}
+# Have one matrix for both ends unless they say otherwise.
+_TIED = {
+    "gpt2", "gemma", "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", "opt", "bloom", "falcon", "starcoder2",
+    "mamba", "whisper", "bert", "roberta", "xlm-roberta",
+}  # fmt: skip
+# What a text part leaves out because its makers' code has it for granted.
+_GRANTED: dict[str, dict[str, Any]] = {
+    "llama": {
+        "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "vocab_size": 32000,
+    },
+    "mistral": {
+        "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 32000,
+    },
+    "gemma3_text": {
+        "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8,
+        "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262_208, "max_position_embeddings": 131_072,
+    },
+}  # fmt: skip
+_FEED_FORWARD = ("intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim")
 # Where makers put what others have at the top.
 _PARTS = ("text_config", "attn_config", "ffn_config")
 _BYTES_OF_DTYPE = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "float8_e4m3fn": 1.0, "float8_e5m2": 1.0}
@@ -41,7 +68,10 @@ class Experts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Architecture:
-    """Sizes are numbers of elements. `windowed_layers` keep at most `window_tokens` of a sequence."""
+    """Sizes are numbers of elements.
+
+    `encoder_layers` read what is heard, of which the decoder caches `heard_tokens` for each sequence besides.
+    """
 
     name: str
     layers: int
@@ -51,29 +81,29 @@ class Architecture:
     head_size: int
     vocabulary: int
     feed_forward: int
+    kinds: Layers
     is_gated: bool = True
     is_tied: bool = False
     experts: Experts | None = None
     latent: Latent | None = None
-    window_tokens: int | None = None
-    windowed_layers: int = 0
+    encoder_layers: int = 0
+    heard_tokens: int = 0
     max_context_tokens: int | None = None
     dtype_bytes: float = 2.0
 
 
 def read_architecture(config: Mapping[str, Any]) -> Architecture:
     """Raises ConfigError. A model that also sees or hears is read by its text part; the rest is small."""
-    merged = dict(config)
-    for part in _PARTS:
-        merged |= each if isinstance(each := config.get(part), Mapping) else {}
+    merged = _merged(config)
     name = str(merged.get("model_type") or "unknown")
+    if name in STATE_ONLY:
+        merged = {"num_attention_heads": 1} | merged
     hidden = _number(merged, "hidden_size", "n_embd", "d_model")
-    heads = _number(merged, "num_attention_heads", "n_head", "num_heads", "n_heads")
-    layers = _number(merged, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    heads = _number(merged, "num_attention_heads", "n_head", "num_heads", "n_heads", "decoder_attention_heads")
+    layers = _number(merged, "decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "n_layers")
     head_size = _optional(merged, "head_dim") or hidden // heads
     if not head_size:
         raise ConfigError(f"config.json has {heads} heads for a hidden size of {hidden}")
-    window, windowed = _window(merged, layers)
     return Architecture(
         name=name,
         layers=layers,
@@ -82,17 +112,27 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
         kv_heads=_kv_heads(merged, heads),
         head_size=head_size,
         vocabulary=_number(merged, "vocab_size"),
-        feed_forward=_optional(merged, "intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_dim")
-        or 4 * hidden,
+        feed_forward=_optional(merged, *_FEED_FORWARD) or 4 * hidden,
         is_gated=name not in _UNGATED,
-        is_tied=bool(merged.get("tie_word_embeddings", name in {"gpt2", "gemma", "gemma2"})),
+        is_tied=bool(merged.get("tie_word_embeddings", name in _TIED)),
         experts=_experts(merged),
         latent=_latent(merged),
-        window_tokens=window,
-        windowed_layers=windowed,
-        max_context_tokens=_optional(merged, "max_position_embeddings", "n_positions", "seq_length"),
+        kinds=read_layers(merged, count=layers, hidden=hidden),
+        encoder_layers=(_optional(merged, "encoder_layers") or 0) if name in _HEARING else 0,
+        heard_tokens=(_optional(merged, "max_source_positions") or 0) if name in _HEARING else 0,
+        max_context_tokens=_optional(
+            merged, "max_position_embeddings", "n_positions", "seq_length", "max_target_positions"
+        ),
         dtype_bytes=_dtype_bytes(merged),
     )
+
+
+def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(config)
+    for part in _PARTS:
+        if isinstance(each := config.get(part), Mapping):
+            merged |= _GRANTED.get(str(each.get("model_type")), {}) | each
+    return merged
 
 
 def _kv_heads(config: Mapping[str, Any], heads: int) -> int:
@@ -116,8 +156,15 @@ def _experts(config: Mapping[str, Any]) -> Experts | None:
         per_token=_optional(config, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k") or 1,
         size=size,
         shared_size=shared,
-        dense_layers=_optional(config, "first_k_dense_replace") or 0,
+        dense_layers=_dense_layers(config),
     )
+
+
+def _dense_layers(config: Mapping[str, Any]) -> int:
+    """The first ones, or all but every so-many-th."""
+    step = _optional(config, "interleave_moe_layer_step", "expert_layer_period", "decoder_sparse_step") or 1
+    layers = _number(config, "num_hidden_layers", "n_layer", "num_layers", "n_layers")
+    return _optional(config, "first_k_dense_replace") or layers - layers // step
 
 
 def _latent(config: Mapping[str, Any]) -> Latent | None:
@@ -131,18 +178,6 @@ def _latent(config: Mapping[str, Any]) -> Latent | None:
         nope_size=_number(config, "qk_nope_head_dim"),
         value_size=_number(config, "v_head_dim"),
     )
-
-
-def _window(config: Mapping[str, Any], layers: int) -> tuple[int | None, int]:
-    """The window, and how many layers have it."""
-    window = _optional(config, "sliding_window")
-    if not window or config.get("use_sliding_window") is False:
-        return None, 0
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list):
-        return window, kinds.count("sliding_attention")
-    pattern = _optional(config, "sliding_window_pattern")
-    return window, layers - layers // pattern if pattern else layers
 
 
 def _dtype_bytes(config: Mapping[str, Any]) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 from apps.registry.policies.architecture import Architecture, ConfigError, read_architecture
 from apps.registry.policies.weights import (
     Parameters,
+    Precision,
     count_parameters,
     read_precision,
     total_of_index,
@@ -22,6 +23,7 @@ NCCL_BYTES = 512 * MIB
 MOST_PARAMETERS = 10**15
 _ACTIVATION_DTYPE_BYTES = 2
 _LOGITS_DTYPE_BYTES = 4
+_STATE_DTYPE_BYTES = 4
 _FP8_KV = {"fp8", "fp8_e4m3", "fp8_e5m2"}
 _DEFAULT_CONTEXT_TOKENS = 4096
 
@@ -82,12 +84,13 @@ class MemoryEstimate:
     activation_bytes: int
     runtime_bytes: int
     kv_tokens: int
+    state_bytes: int = 0
     measured_bytes: int | None = None
 
     @property
     def estimated_bytes(self) -> int:
         """All but the cache, as reckoned."""
-        return self.weights_bytes + self.activation_bytes + self.runtime_bytes
+        return self.weights_bytes + self.activation_bytes + self.runtime_bytes + self.state_bytes
 
     @property
     def fixed_bytes(self) -> int:
@@ -97,8 +100,10 @@ class MemoryEstimate:
     def total_bytes(self) -> int:
         return self.fixed_bytes + self.kv_bytes
 
-    def kv_tokens_on(self, usable_bytes: int, kv_bytes_per_token_on_gpu: float) -> int:
-        """How many tokens the cache would hold if the replica had so much of each GPU."""
+    def kv_tokens_on(self, usable_bytes: int, kv_bytes_per_token_on_gpu: float) -> int | None:
+        """How many tokens the cache would hold if the replica had so much of each GPU; None of what caches nothing."""
+        if not kv_bytes_per_token_on_gpu:
+            return None
         return max(0, int((usable_bytes - self.fixed_bytes) / kv_bytes_per_token_on_gpu))
 
 
@@ -108,10 +113,10 @@ def read_facts(
     """`index` is the weight index, `file_bytes` the size of a single file of weights. Raises ConfigError."""
     model = read_architecture(config)
     parameters = count_parameters(model)
-    precision = read_precision(config, model, quantisation=quantisation)
+    exact = (total_of_index(index) if index else None) or file_bytes
+    precision = _precision_of(config, model, quantisation, has_size=bool(exact))
     if parameters.total > MOST_PARAMETERS:
         raise ConfigError("config.json describes a model that no machine could hold")
-    exact = (total_of_index(index) if index else None) or file_bytes
     # An index of full-precision weights says nothing of what they become when the engine quantises while loading.
     is_made_smaller = bool(quantisation) and "quantization_config" not in config and not file_bytes
     return ModelFacts(
@@ -123,19 +128,48 @@ def read_facts(
     )
 
 
+def _precision_of(config: Mapping[str, Any], model: Architecture, quantisation: str, *, has_size: bool) -> Precision:
+    """Where the size is known, a way of storing weights that is not is no reason to know nothing."""
+    try:
+        return read_precision(config, model, quantisation=quantisation)
+    except ConfigError:
+        stored = config.get("quantization_config")
+        if not has_size or not isinstance(stored, Mapping):
+            raise
+        return Precision(name=str(stored.get("quant_method") or "unknown"), bits=8 * model.dtype_bytes)
+
+
 def estimate_memory(facts: ModelFacts, serving: Serving) -> MemoryEstimate:
     model = facts.model
     tokens = serving.kv_tokens or _context_of(model, serving)
     per_gpu = kv_bytes_per_token_on_gpu(model, serving)
+    tokens += model.heard_tokens
     return MemoryEstimate(
         weights_total_bytes=facts.weight_bytes,
         kv_bytes_per_token=kv_bytes_per_token(model, serving.kv_dtype),
         weights_bytes=facts.weight_bytes // serving.gpu_count + serving.lora_bytes // serving.tensor_parallel,
-        kv_bytes=int(tokens * per_gpu),
+        kv_bytes=int(_cached_tokens(model, serving, tokens) * per_gpu),
+        state_bytes=_state_bytes(model, serving),
         activation_bytes=activation_bytes(model, serving),
         runtime_bytes=RUNTIME_BYTES + (NCCL_BYTES if serving.gpu_count > 1 else 0),
         kv_tokens=tokens,
     )
+
+
+def _cached_tokens(model: Architecture, serving: Serving, tokens: int) -> float:
+    """Of one long request, as if all layers kept them: those with a window keep that, and what a step adds to it."""
+    kinds = model.kinds
+    if not kinds.window_tokens or not kinds.windowed or not kinds.cached:
+        return tokens
+    within = min(tokens, kinds.window_tokens + serving.max_batched_tokens)
+    return ((kinds.cached - kinds.windowed) * tokens + kinds.windowed * within) / kinds.cached
+
+
+def _state_bytes(model: Architecture, serving: Serving) -> int:
+    """Of recurrent layers, for every request at once; kept in single precision."""
+    kinds = model.kinds
+    whole = kinds.recurrent * kinds.state_elements * serving.max_sequences * _STATE_DTYPE_BYTES
+    return whole // serving.gpu_count
 
 
 def _context_of(model: Architecture, serving: Serving) -> int:
@@ -147,8 +181,8 @@ def kv_bytes_per_token(model: Architecture, kv_dtype: str = "auto") -> int:
     """Of the whole model, for a sequence shorter than any window."""
     each = 1.0 if kv_dtype in _FP8_KV else max(2.0, min(model.dtype_bytes, 2.0))
     if model.latent is not None:
-        return int(model.layers * (model.latent.kv_rank + model.latent.rope_size) * each)
-    return int(2 * model.layers * model.kv_heads * model.head_size * each)
+        return int(model.kinds.cached * (model.latent.kv_rank + model.latent.rope_size) * each)
+    return int(2 * model.kinds.cached * model.kv_heads * model.head_size * each)
 
 
 def kv_bytes_per_token_on_gpu(model: Architecture, serving: Serving) -> float:

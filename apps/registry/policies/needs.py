@@ -15,8 +15,10 @@ from apps.registry.policies.memory import (
     kv_bytes_per_token_on_gpu,
     read_facts,
 )
+from workers.contracts.engine_args import most_lora_rank, most_loras
 
 _DEFAULT_BATCHED_TOKENS = 2048
+_LORA_DTYPE_BYTES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +30,7 @@ class Registered:
     quantisation: str
     max_context_tokens: int | None
     engine_args: Mapping[str, Any]
+    has_adapters: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +39,7 @@ class Need:
     serving: Serving
     memory: MemoryEstimate
 
-    def kv_tokens_on(self, usable_bytes: int) -> int:
+    def kv_tokens_on(self, usable_bytes: int) -> int | None:
         return self.memory.kv_tokens_on(usable_bytes, kv_bytes_per_token_on_gpu(self.facts.model, self.serving))
 
 
@@ -70,10 +73,21 @@ def need_of(
         max_sequences=max_running_requests,
         kv_dtype=str(version.engine_args.get("kv_cache_dtype") or "auto"),
         max_context_tokens=version.max_context_tokens,
+        lora_bytes=_lora_bytes(facts, version),
     )
     alike = [each for each in measured if each.gpu_count == serving.gpu_count]
     own = [each for each in alike if each.gpu_model == gpu_model]
     return Need(facts=facts, serving=serving, memory=_memory_of(facts, serving, own or alike))
+
+
+def _lora_bytes(facts: ModelFacts, version: Registered) -> int:
+    """Two narrow matrices beside each of a layer's seven, for as many adapters as are held at once."""
+    if not version.has_adapters:
+        return 0
+    model, rank = facts.model, most_lora_rank(version.engine_args)
+    heads = (model.heads + model.kv_heads) * model.head_size
+    ends = 4 * model.hidden + 2 * heads + 3 * (model.hidden + model.feed_forward)
+    return int(most_loras(version.engine_args) * model.layers * rank * ends * _LORA_DTYPE_BYTES)
 
 
 def _memory_of(facts: ModelFacts, serving: Serving, measured: Sequence[Measured]) -> MemoryEstimate:

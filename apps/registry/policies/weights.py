@@ -50,7 +50,11 @@ class Precision:
 
 
 def count_parameters(model: Architecture) -> Parameters:
-    attention = model.layers * _attention(model)
+    kinds, hidden = model.kinds, model.hidden
+    attention = kinds.attending * _attention(model) + kinds.recurrent * kinds.mixer_parameters
+    if model.encoder_layers:  # and the decoder looks at what it heard
+        encoder = 4 * hidden * hidden + 2 * hidden * model.feed_forward
+        attention += model.layers * _attention(model) + model.encoder_layers * encoder
     dense, active = _feed_forward(model)
     norms = (2 * model.layers + 1) * model.hidden
     embedding = model.vocabulary * model.hidden * (1 if model.is_tied else 2)
@@ -91,7 +95,7 @@ def _feed_forward(model: Architecture) -> tuple[int, int]:
     matrices = 3 if model.is_gated else 2
     one_dense = matrices * model.hidden * model.feed_forward
     if model.experts is None:
-        return model.layers * one_dense, model.layers * one_dense
+        return model.kinds.fed_forward * one_dense, model.kinds.fed_forward * one_dense
     dense_layers = min(model.experts.dense_layers, model.layers)
     sparse_layers = model.layers - dense_layers
     every, met = _one_sparse(model, model.experts, matrices)

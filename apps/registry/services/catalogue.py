@@ -14,6 +14,7 @@ from apps.registry.policies.architecture import ConfigError
 from apps.registry.policies.needs import facts_of
 from apps.registry.policies.weights import total_of_index
 from apps.registry.selectors import registered
+from apps.registry.services.adapters import pinned_adapters
 from apps.registry.services.stores import checked_source, stored_facts
 from workers.contracts.engine_args import problem_of_engine_args
 from workers.contracts.stores import is_digest
@@ -41,12 +42,16 @@ def draft_version(*, model: Model, now: datetime, **fields: Any) -> ModelVersion
     """One that is checked and not saved, so that it can be asked what it needs and where it would fit.
 
     `fields` are those of a version, as in models.py, and `weight_index`; `weight_bytes` given wins over the index's
-    sum. What an object store holds is read unless its digest is given as `revision`.
+    sum. What an object store holds is read unless its digest is given as `revision`. With `fetch` adapters of the hub
+    are pinned, too.
     """
+    is_fetched = bool(fields.pop("fetch", False))
     given = _with_what_is_stored(fields)
     index = given.pop("weight_index", None) or {}
     given["weight_bytes"] = given.get("weight_bytes") or total_of_index(index)
     given["engine_args"] = checked_engine_args(given["engine"], given.get("engine_args") or {})
+    adapters = given.get("lora_adapters") or []
+    given["lora_adapters"] = pinned_adapters(adapters, engine_args=given["engine_args"], is_fetched=is_fetched)
     version = ModelVersion(model=model, created_at=now, **given)
     _check_shape(version)
     return version
@@ -55,7 +60,6 @@ def draft_version(*, model: Model, now: datetime, **fields: Any) -> ModelVersion
 def _with_what_is_stored(fields: dict[str, Any]) -> dict[str, Any]:
     """A version of a store's is of what lies there now, whatever comes to lie there later. What was given wins."""
     stored = checked_source(fields["source"])
-    _check_adapters(fields.get("lora_adapters") or [])
     if stored is None:
         return dict(fields)
     given = fields | {"source": str(stored)}
@@ -67,12 +71,6 @@ def _with_what_is_stored(fields: dict[str, Any]) -> dict[str, Any]:
         text = "of an object store it is the digest of what lies there: leave it out, and it is read"
         raise InvalidInputError(text, fields={"revision": text})
     return given
-
-
-def _check_adapters(adapters: list[dict[str, Any]]) -> None:
-    if any("://" in str(each.get("source")) for each in adapters):
-        text = "adapters are read by the engine: a repository, or a path on the nodes"
-        raise InvalidInputError(text, fields={"lora_adapters": text})
 
 
 def checked_engine_args(engine: str, engine_args: dict[str, Any]) -> dict[str, Any]:

@@ -44,9 +44,7 @@ def fetch_facts(*, source: str, revision: str = "") -> Facts:
         return stored_facts(stored)
     if not _REPOSITORY.fullmatch(source):
         raise InvalidInputError("a repository is OWNER/NAME", fields={"source": "is no OWNER/NAME of the hub"})
-    branch = revision or "main"
-    if not _REVISION.fullmatch(branch) or ".." in branch:
-        raise InvalidInputError("that is no revision", fields={"revision": "is no branch, tag or commit"})
+    branch = _checked_branch(revision)
     hub = _Hub(source, branch)
     about = hub.read(f"api/models/{source}/revision/{branch}?blobs=true")
     config = hub.read(f"{source}/resolve/{branch}/config.json")
@@ -61,13 +59,31 @@ def fetch_facts(*, source: str, revision: str = "") -> Facts:
     )
 
 
+def is_repository(source: str) -> bool:
+    return _REPOSITORY.fullmatch(source) is not None
+
+
+def fetch_adapter_config(*, source: str, revision: str = "") -> tuple[str, dict[str, Any]]:
+    """The commit that the revision is now, and adapter_config.json there. Raises as `fetch_facts`."""
+    hub = _Hub(source, _checked_branch(revision))
+    about = hub.read(f"api/models/{source}/revision/{hub.branch}?blobs=true")
+    return str(about.get("sha", ""))[:100], hub.read(f"{source}/resolve/{hub.branch}/adapter_config.json")
+
+
+def _checked_branch(revision: str) -> str:
+    branch = revision or "main"
+    if not _REVISION.fullmatch(branch) or ".." in branch:
+        raise InvalidInputError("that is no revision", fields={"revision": "is no branch, tag or commit"})
+    return branch
+
+
 class _Hub:
     def __init__(self, source: str, branch: str) -> None:
         self._source = source
-        self._branch = branch
+        self.branch = branch
 
     def weight_index(self) -> dict[str, Any]:
-        return self.read(f"{self._source}/resolve/{self._branch}/model.safetensors.index.json")
+        return self.read(f"{self._source}/resolve/{self.branch}/model.safetensors.index.json")
 
     def read(self, path: str) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {settings.HUB_TOKEN}"} if settings.HUB_TOKEN else {}
@@ -83,7 +99,7 @@ class _Hub:
             raise HubError(text) from error
 
     def _check(self, answer: requests.Response) -> None:
-        what = f"{self._source} at {self._branch}"
+        what = f"{self._source} at {self.branch}"
         if answer.status_code in _NOT_FOUND:
             raise NotFoundError(f"the hub knows no {what}", fields={"source": "is not on the hub"})
         if answer.status_code in _DENIED:

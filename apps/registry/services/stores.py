@@ -5,7 +5,8 @@ Where buckets are is the installation's choice (TOKENYARD_STORES), never the req
 
 import json
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from apps.common.errors import DomainError, InvalidInputError, NotFoundError
 from apps.registry.policies.weights import total_of_index
@@ -17,6 +18,8 @@ from workers.contracts.stores import ObjectSource, SourceError, StoredObject, di
 _PATIENCE = Patience(connect_s=3.0, answer_s=8.0, retries=1, retry_s=8.0)
 _BIGGEST_FILE_BYTES = 32 * 2**20
 _INDEX = "model.safetensors.index.json"
+_ADAPTER = "adapter_config.json"
+Answer = TypeVar("Answer")
 
 
 class StoreUnavailableError(DomainError):
@@ -40,8 +43,17 @@ def checked_source(source: str) -> ObjectSource | None:
 
 def stored_facts(source: ObjectSource) -> Facts:
     """Raises NotFoundError, InvalidInputError where we may not read, and StoreUnavailableError."""
+    return _asked(source, _read)
+
+
+def stored_adapter_config(source: ObjectSource) -> tuple[str, dict[str, Any]]:
+    """The digest of what lies there, and its adapter_config.json. Raises as `stored_facts`."""
+    return _asked(source, _read_adapter)
+
+
+def _asked(source: ObjectSource, read: Callable[[ObjectSource], Answer]) -> Answer:
     try:
-        return _read(source)
+        return read(source)
     except NotInStoreError as error:
         raise NotFoundError(str(error), fields={"source": "is not in the store"}) from error
     except StoreRefusedError as error:
@@ -53,10 +65,7 @@ def stored_facts(source: ObjectSource) -> Facts:
 
 
 def _read(source: ObjectSource) -> Facts:
-    address = store_of(str(source))
-    if address is None:
-        raise NotInStoreError(f"no object store is set up for the bucket {source.bucket}")
-    store = ObjectStore(address, source.bucket, os.environ, _PATIENCE)
+    store = _store_with(source)
     objects = store.list_objects(source)
     digest = digest_of(objects)
     return Facts(
@@ -68,6 +77,21 @@ def _read(source: ObjectSource) -> Facts:
         licence="",
         tags=[],
     )
+
+
+def _read_adapter(source: ObjectSource) -> tuple[str, dict[str, Any]]:
+    store = _store_with(source)
+    objects = store.list_objects(source)
+    if not any(each.name == _ADAPTER for each in objects):
+        raise NotInStoreError(f"{source} has no {_ADAPTER}, as an adapter has")
+    return digest_of(objects), _json_of(store, objects, _ADAPTER)
+
+
+def _store_with(source: ObjectSource) -> ObjectStore:
+    address = store_of(str(source))
+    if address is None:
+        raise NotInStoreError(f"no object store is set up for the bucket {source.bucket}")
+    return ObjectStore(address, source.bucket, os.environ, _PATIENCE)
 
 
 def _json_of(store: ObjectStore, objects: list[StoredObject], name: str) -> dict[str, Any]:

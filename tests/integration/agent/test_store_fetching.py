@@ -34,6 +34,8 @@ OBJECTS = {
     "llama/sub dir/": b"",
     "llama-2/config.json": b"another model's",
     "one/model.gguf": b"GGUF",
+    "tone/adapter_config.json": b'{"peft_type": "LORA", "r": 8}',
+    "tone/adapter_model.safetensors": b"a small adapter",
 }
 
 
@@ -192,6 +194,21 @@ async def test_a_replica_fetches_says_how_far_it_is_and_starts(store, node, tmp_
         await asyncio.to_thread(store.is_open.set)
         await eventually(lambda: state_of(plane) == "ready", timeout_s=30)
     assert list(cached_weights(tmp_path / "hub")) == [wanted(store).key]
+
+
+async def test_a_replica_starts_when_its_adapters_are_here_too(store, node, tmp_path, monkeypatch):
+    one, tone = _spec_for(store, monkeypatch, tmp_path), wanted(store, f"s3://{BUCKET}/tone")
+    adapted = structs.replace(
+        one,
+        lora_adapters={"tone": str(tone.source)},
+        lora_revisions={"tone": tone.digest},
+        lora_stores={"tone": tone.address},
+    )
+    async with control_plane() as plane, agent(node, plane):
+        plane.desired = desired(adapted)
+        await eventually(lambda: state_of(plane) == "ready", timeout_s=30)
+    assert set(cached_weights(tmp_path / "hub")) == {wanted(store).key, tone.key}
+    assert (whole_directory(tmp_path / "hub", tone) / "adapter_model.safetensors").read_bytes() == b"a small adapter"
 
 
 async def test_a_replica_whose_store_refuses_us_says_so_and_tries_again(store, node, tmp_path, monkeypatch):

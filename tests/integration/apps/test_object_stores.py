@@ -27,6 +27,10 @@ OBJECTS = {
     "llama/model-1.safetensors": b"7777777",
     "odd/config.json": b"[1]",
     "gguf/model.gguf": b"GGUF",
+    "lora/adapter_config.json": b'{"peft_type": "LORA", "r": 8}',
+    "lora/adapter_model.safetensors": b"1234",
+    "wide/adapter_config.json": b'{"peft_type": "LORA", "r": 64}',
+    "prompt/adapter_config.json": b'{"peft_type": "PROMPT_TUNING"}',
 }
 
 
@@ -150,9 +154,58 @@ def test_nobody_but_operators_may_have_a_store_read(people, store):
     assert APIClient().get("/api/v1/model-facts/", {"source": SOURCE}).status_code in (401, 403)
 
 
-def test_adapters_of_stores_are_refused_with_the_reason(operator, store):
-    answer = new_version(operator, lora_adapters=[{"name": "a", "source": f"s3://{BUCKET}/lora"}])
-    assert (answer.status_code, list(answer.json()["fields"])) == (400, ["lora_adapters"])
+def with_adapter(client, prefix, revision=None, **changes):
+    adapter = {"name": "tone", "source": f"s3://{BUCKET}/{prefix}"} | ({"revision": revision} if revision else {})
+    return new_version(client, lora_adapters=[adapter], **changes)
+
+
+def test_an_adapter_in_a_store_is_pinned_and_its_node_is_told_where_it_lies(operator, store):
+    answer = with_adapter(operator, "lora", engine="fake")
+    assert answer.status_code == 201, answer.content
+    (adapter,) = answer.json()["lora_adapters"]
+    assert is_digest(adapter["revision"])
+    make_node(gateway_url="http://n1:8080", inventory={"disk_free_bytes": 10**12})
+    make_deployment(ModelVersion.objects.get(), replica_count=1)
+    reconcile(holder="test", now=NOW)
+    (spec,) = msgspec.json.decode(NodeDesired.objects.get().body, type=DesiredState).replicas
+    assert spec.lora_revisions == {"tone": adapter["revision"]}
+    assert spec.lora_stores["tone"].endpoint == store.url
+
+
+@pytest.mark.parametrize(
+    ("prefix", "fields", "reason"),
+    [
+        ("llama", {}, "no adapter_config.json"),
+        ("nobody", {}, "nothing"),
+        ("wide", {}, "its rank is 64, and the engine takes 16"),
+        ("prompt", {}, "PROMPT_TUNING"),
+        ("lora", {"revision": "main"}, "the digest of what lies there"),
+    ],
+)
+def test_what_is_no_adapter_that_the_engine_takes_is_refused_with_the_reason(operator, store, prefix, fields, reason):
+    answer = with_adapter(operator, prefix, **fields)
+    assert answer.status_code in {400, 404}
+    assert reason in answer.json()["fields"]["lora_adapters"]
+
+
+def test_a_document_that_leaves_the_pin_of_an_adapter_out_changes_nothing_when_it_is_applied_again(operator, store):
+    assert with_adapter(operator, "lora").status_code == 201
+    adapters = [{"name": "tone", "source": f"s3://{BUCKET}/lora"}]
+    named = {"kind": "Version", "model": "llama", "label": "v1", "engine": "vllm", "served_name": "llama"}
+    document = named | {"source": SOURCE, "lora_adapters": adapters}
+    assert applied_action(operator, document) == "keep"
+    other = document | {"lora_adapters": [adapters[0] | {"revision": "f" * 64}]}
+    assert operator.post("/api/v1/apply", other, format="json").status_code == 400
+
+
+def applied_action(client, document):
+    answer = client.post("/api/v1/apply", document, format="json").json()
+    return answer["results"][0]["action"]
+
+
+def test_a_wider_adapter_is_taken_where_the_engine_is_told_so(operator, store):
+    answer = with_adapter(operator, "wide", engine="vllm", engine_args={"extra": ["--max-lora-rank", "64"]})
+    assert answer.status_code == 201, answer.content
 
 
 DECLARED = f"""

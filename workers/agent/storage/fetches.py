@@ -3,17 +3,16 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from workers.agent.engines.memory import WeightsView
 from workers.agent.storage.downloads import Progress
-from workers.agent.storage.sources import Source, arrived_bytes, fetch_command, lie_here
-from workers.agent.storage.stored_weights import local_spec
+from workers.agent.storage.sources import Source, arrived_bytes, fetch_command, lie_here, with_local_sources
 from workers.agent.storage.weights import free_disk_bytes
 from workers.contracts.desired import ReplicaSpec
 
@@ -44,13 +43,18 @@ class Fetches:
         self._tasks: dict[Source, asyncio.Task[None]] = {}
 
     def local_spec(self, spec: ReplicaSpec) -> ReplicaSpec:
-        """With what lies here for its source. Raises SpecRefusedError."""
-        return local_spec(spec, self._hub)
+        """With what lies here for its sources. Raises SpecRefusedError."""
+        return with_local_sources(spec, self._hub)
 
-    def look(self, spec: ReplicaSpec, source: Source | None, now: float) -> WeightsView | None:
-        """None when they are there, or nothing is to be fetched."""
-        if source is None:
-            return None
+    def look_at_all(self, spec: ReplicaSpec, sources: Sequence[Source], now: float) -> WeightsView | None:
+        """Of the first that is not there; None when all are. Only of the weights it is known how big they are."""
+        alone = structs.replace(spec, weights_bytes=0)
+        specs = [spec, *([alone] * len(sources))]
+        views = (self.look(each, source, now) for each, source in zip(specs, sources, strict=False))
+        return next((view for view in views if view is not None), None)
+
+    def look(self, spec: ReplicaSpec, source: Source, now: float) -> WeightsView | None:
+        """None when they are there."""
         fetch = self._fetches.get(source)
         if fetch is not None and fetch.failed_at is None:
             return _on_its_way(fetch, now)
@@ -66,6 +70,12 @@ class Fetches:
         if fetch is not None and fetch.failed_at is not None and now - fetch.failed_at < self._retry_s:
             return WeightsView(problem=fetch.problem, is_fetching=True)
         return WeightsView(detail="its weights are not on this node yet", problem=fetch.problem if fetch else "")
+
+    def begin_next(self, sources: Sequence[Source], clock: float) -> None:
+        """One after the other, as they are looked at."""
+        missing = next((each for each in sources if not lie_here(self._hub, each)), None)
+        if missing is not None:
+            self.begin(missing, clock)
 
     def begin(self, source: Source, clock: float) -> None:
         """Two replicas of the same weights wait for one download. `clock` is now."""

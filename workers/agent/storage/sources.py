@@ -1,18 +1,26 @@
-"""Where a replica's weights come from, whichever way: whether they lie here, and what brings them."""
+"""Where a replica's weights and adapters come from, whichever way: whether they lie here, and what brings them."""
 
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from workers.agent.storage.stored_weights import StoredWeights, part_directory, stored_weights_of, whole_directory
-from workers.agent.storage.weights import has_weights, repository_directory
+from workers.agent.storage.stored_weights import (
+    StoredWeights,
+    local_spec,
+    part_directory,
+    stored_weights_of,
+    whole_directory,
+)
+from workers.agent.storage.weights import has_weights, repository_directory, snapshot_directory
 from workers.contracts.desired import ReplicaSpec
 from workers.engines.interface import EngineAdapter, SpecRefusedError, WeightsSource
 
 Source = WeightsSource | StoredWeights
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 class FetchCommand(Struct, frozen=True, kw_only=True):
@@ -29,6 +37,41 @@ def source_of(spec: ReplicaSpec, adapters: Mapping[str, EngineAdapter]) -> Sourc
         return stored_weights_of(spec) or (adapter.weights(spec) if adapter else None)
     except SpecRefusedError:
         return None
+
+
+def sources_of(spec: ReplicaSpec, adapters: Mapping[str, EngineAdapter]) -> list[Source]:
+    """All that must lie here before it starts: its weights, and then its LoRA adapters."""
+    weights = source_of(spec, adapters)
+    try:
+        parts = [_source_of_adapter(spec, name) for name in sorted(spec.lora_adapters)]
+    except SpecRefusedError:
+        return []
+    return [each for each in (weights, *parts) if each is not None]
+
+
+def _source_of_adapter(spec: ReplicaSpec, name: str) -> Source | None:
+    """What is neither in a store nor a path is a repository. Raises SpecRefusedError."""
+    source, revision = spec.lora_adapters[name], spec.lora_revisions.get(name, "")
+    alone = structs.replace(spec, source=source, revision=revision, store=spec.lora_stores.get(name))
+    stored = stored_weights_of(alone)
+    if stored is not None or not _REPOSITORY.fullmatch(source) or Path(source).exists():
+        return stored
+    return WeightsSource(repository=source, revision=revision)
+
+
+def with_local_sources(spec: ReplicaSpec, hub: Path) -> ReplicaSpec:
+    """What the engine is started with: whatever was fetched, by where it lies here. Raises SpecRefusedError."""
+    local = {name: _local_adapter(spec, name, hub) for name in spec.lora_adapters}
+    return structs.replace(local_spec(spec, hub), lora_adapters=local)
+
+
+def _local_adapter(spec: ReplicaSpec, name: str, hub: Path) -> str:
+    source = _source_of_adapter(spec, name)
+    if source is None:
+        return spec.lora_adapters[name]
+    if isinstance(source, StoredWeights):
+        return str(whole_directory(hub, source))
+    return str(snapshot_directory(hub, source.repository, source.revision))
 
 
 def lie_here(hub: Path, source: Source) -> bool:

@@ -35,11 +35,16 @@ def repository_directory(hub: Path, repository: str) -> Path:
 
 
 def has_weights(hub: Path, repository: str, revision: str) -> bool:
-    """Whole: a branch leads to a snapshot, and nothing is on its way."""
+    """Whole: nothing is on its way."""
+    place = repository_directory(hub, repository)
+    return snapshot_directory(hub, repository, revision).is_dir() and not any(place.glob("blobs/*.incomplete"))
+
+
+def snapshot_directory(hub: Path, repository: str, revision: str) -> Path:
+    """To which a branch, a tag or a commit leads."""
     place = repository_directory(hub, repository)
     ref = place / "refs" / (revision or "main")
-    snapshot = place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
-    return snapshot.is_dir() and not any(place.glob("blobs/*.incomplete"))
+    return place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
 
 
 def free_disk_bytes(directory: Path) -> int | None:

@@ -53,6 +53,10 @@ class Kind(Generic[Row]):
         """As a document would say it."""
         raise NotImplementedError
 
+    def is_same(self, field: str, asked: Any, there: Any) -> bool:  # noqa: ARG002 - some kinds look at the field
+        """Whether a document asks for what is there already."""
+        return bool(asked == there)
+
     def create(self, spec: Spec, by: By) -> None:
         raise NotImplementedError
 

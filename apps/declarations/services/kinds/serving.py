@@ -97,6 +97,15 @@ class Versions(Kind[ModelVersion]):
         fields = set(VersionSpec().fields) - {"model", "weight_index"}
         return {"model": row.model.name} | {name: getattr(row, name) for name in sorted(fields)}
 
+    def is_same(self, field: str, asked: Any, there: Any) -> bool:
+        """An adapter whose revision nobody gives is the one that it was pinned to."""
+        if field != "lora_adapters" or len(asked) != len(there):
+            return super().is_same(field, asked, there)
+        pins = {each["name"]: each.get("revision", "") for each in there}
+        return [{"revision": pins.get(each["name"], "")} | each for each in asked] == [
+            {"revision": ""} | each for each in there
+        ]
+
     def create(self, spec: Spec, by: By) -> None:
         facts = {name: value for name, value in spec.items() if name != "model"}
         registry.create_version(actor=by.actor, model=model_named(spec["model"]), now=by.now, **facts)

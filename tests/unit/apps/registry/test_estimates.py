@@ -153,8 +153,8 @@ def test_what_is_left_of_a_gpu_is_cache():
 
 def test_a_sliding_window_is_read():
     model = read_architecture(configs.LLAMA3_8B | {"sliding_window": 4096, "sliding_window_pattern": 6})
-    assert (model.window_tokens, model.windowed_layers) == (4096, 27)
-    assert read_architecture(configs.QWEN25_7B).window_tokens is None
+    assert (model.kinds.window_tokens, model.kinds.windowed) == (4096, 27)
+    assert read_architecture(configs.QWEN25_7B).kinds.window_tokens is None
 
 
 def test_a_model_that_also_sees_is_read_by_its_text_part():

@@ -2,7 +2,14 @@ import pytest
 from msgspec import structs
 
 from tests.support.specs import replica_spec
-from workers.agent.storage.sources import arrived_bytes, fetch_command, lie_here, source_of
+from workers.agent.storage.sources import (
+    arrived_bytes,
+    fetch_command,
+    lie_here,
+    source_of,
+    sources_of,
+    with_local_sources,
+)
 from workers.agent.storage.stored_weights import (
     local_spec,
     note_whole,
@@ -83,3 +90,35 @@ def test_the_command_names_no_credentials_and_the_address_comes_by_standard_inpu
     command = fetch_command(tmp_path, source_of(STORED, {}))
     assert "s3://models/llama 3/8b" in command.argv
     assert b"ours" in command.told
+
+
+ADAPTED = structs.replace(
+    STORED,
+    lora_adapters={"tone": "s3://models/tone", "voice": "us/voice", "own": "/srv/own"},
+    lora_revisions={"tone": "c" * 64, "voice": "d" * 40},
+    lora_stores={"tone": StoreAddress(name="ours")},
+)
+
+
+def test_adapters_are_fetched_after_the_weights_and_a_path_is_not(tmp_path):
+    weights, tone, voice = sources_of(ADAPTED, {})
+    assert str(weights) == "s3://models/llama 3/8b"
+    assert (tone.digest, voice.repository, voice.revision) == ("c" * 64, "us/voice", "d" * 40)
+
+
+def test_an_engine_is_given_adapters_by_where_they_lie(tmp_path):
+    put(tmp_path)
+    local = with_local_sources(ADAPTED, tmp_path)
+    _, tone, _ = sources_of(ADAPTED, {})
+    assert local.lora_adapters == {
+        "tone": str(whole_directory(tmp_path, tone)),
+        "voice": str(tmp_path / "models--us--voice" / "snapshots" / ("d" * 40)),
+        "own": "/srv/own",
+    }
+
+
+def test_an_adapter_of_a_store_that_nobody_knows_is_refused_when_the_engine_starts(tmp_path):
+    lost = structs.replace(ADAPTED, lora_stores={})
+    assert sources_of(lost, {}) == []
+    with pytest.raises(SpecRefusedError, match="no object store with a bucket models"):
+        with_local_sources(lost, tmp_path)
