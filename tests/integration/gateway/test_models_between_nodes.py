@@ -225,7 +225,7 @@ async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answe
     monkeypatch.setattr(delivery, "GIVE_UP_AFTER_S", 0.2)
     if not is_heard:
         monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)  # no line can be cut inside one machine
-    async with fake_engine() as engine:
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
         async with running_gateway(tmp_path, snapshot) as gateway:
             async with deaf_client(gateway.port, forwarded("s", time.time(), max_tokens=7, stream=stream)):
@@ -237,7 +237,7 @@ async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answe
 
 async def test_whoever_cannot_prove_to_be_a_gateway_pays_for_what_was_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)
-    async with fake_engine() as engine:
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
         async with running_gateway(tmp_path, snapshot) as gateway:
             async with deaf_client(gateway.port, forwarded("another", time.time(), max_tokens=7)):

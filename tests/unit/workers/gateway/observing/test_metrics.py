@@ -82,9 +82,11 @@ def test_a_board_for_vllm_finds_its_names_by_model():
     metrics = observed({}, {"service_class": "batch"})
     metrics.in_flight = {"demo-chat": (3, 2), "idle": (0, 0)}
     metrics.kv_used = {"demo-chat": 0.25}
+    metrics.kv_blocks = {"demo-chat": {16: 80}}
     found = samples(metrics)
     assert found['vllm:kv_cache_usage_perc{model_name="demo-chat"}'] == 0.25
     assert found['vllm:gpu_cache_usage_perc{model_name="demo-chat"}'] == 0.25
+    assert found['vllm:cache_config_info{model_name="demo-chat",block_size="16",num_gpu_blocks="80"}'] == 1
     assert not any("kv_cache_usage" in name for name in samples(observed()))
     assert found['vllm:num_requests_running{model_name="demo-chat"}'] == 3
     assert found['vllm:num_requests_waiting{model_name="demo-chat"}'] == 2
