@@ -110,8 +110,8 @@ class SpanCounts:
 class RequestMetrics:
     """Series are bounded: the rest share one.
 
-    `in_flight` is (running, waiting), `kv_used` how full the engines' caches are and `kv_blocks` how many blocks they have,
-    by the tokens of a block; all by model, as of the last second.
+    `in_flight` is (running, waiting), `kv_used` how full the engines' caches are and `kv_blocks` how many blocks they
+    have, by the tokens of a block; all by model, as of the last second.
     """
 
     def __init__(self) -> None:

@@ -172,6 +172,7 @@ def test_the_page_lists_each_name_and_no_other():
     metrics = observed()
     metrics.kv_events.endpoints["exact"] = 1
     metrics.kv_used = {"demo-chat": 0.5}
+    metrics.kv_blocks = {"demo-chat": {16: 1}}
     metrics.sisters.is_one_of_several = True
     sent = set(re.findall(r"^# TYPE (\S+)", render(REPORT, metrics), re.MULTILINE))
     optional = {"tokenyard_gateway_ttft_ms_p50", "tokenyard_gateway_ttft_ms_p95"}
