@@ -32,7 +32,7 @@ from workers.gateway.http.requests import BodySink
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.kv_events.reader import LOOK_EACH_S as CACHES_EACH_S
 from workers.gateway.limits.link import Authority, AuthorityLink, ToldAuthority
-from workers.gateway.observing.fullness import kv_used_by_model
+from workers.gateway.observing.fullness import blocks_by_model, kv_used_by_model
 from workers.gateway.observing.report import build_report
 from workers.gateway.sisters.company import Alone, Company, Parts
 from workers.gateway.snapshots.directory import Directory
@@ -229,6 +229,7 @@ class GatewayService:
         self.report = self._build_report()
         self.metrics.in_flight = self._surface.in_flight()
         self.metrics.kv_used = kv_used_by_model(self._surface.directory, self._driver.engines)
+        self.metrics.kv_blocks = blocks_by_model(self._surface.directory, self._driver.engines)
         self.metrics.dropped_prompts = self._prompts.dropped
         news = self._decision_news.take(self._driver.trails)
         self._company.publish(self.report, news)

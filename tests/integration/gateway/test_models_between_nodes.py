@@ -225,11 +225,11 @@ async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answe
     monkeypatch.setattr(delivery, "GIVE_UP_AFTER_S", 0.2)
     if not is_heard:
         monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)  # no line can be cut inside one machine
-    async with fake_engine() as engine:
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
-        async with running_gateway(tmp_path, snapshot) as gateway:
-            async with deaf_client(gateway.port, forwarded("s", time.time(), max_tokens=7, stream=stream)):
-                [record] = await gateway.wait_for_records(1)
+        request = forwarded("s", time.time(), max_tokens=7, stream=stream)
+        async with running_gateway(tmp_path, snapshot) as gateway, deaf_client(gateway.port, request):
+            [record] = await gateway.wait_for_records(1)
     used = (record.input_tokens > 0, record.output_tokens, record.wasted_tokens, record.cost_pico_usd > 0)
     assert used == ((True, 7, 0, True) if is_heard else (False, 0, 7, False))
     assert record.error_code == ("" if is_heard else "not_delivered")
@@ -237,11 +237,11 @@ async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answe
 
 async def test_whoever_cannot_prove_to_be_a_gateway_pays_for_what_was_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)
-    async with fake_engine() as engine:
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
-        async with running_gateway(tmp_path, snapshot) as gateway:
-            async with deaf_client(gateway.port, forwarded("another", time.time(), max_tokens=7)):
-                [record] = await gateway.wait_for_records(1)
+        request = forwarded("another", time.time(), max_tokens=7)
+        async with running_gateway(tmp_path, snapshot) as gateway, deaf_client(gateway.port, request):
+            [record] = await gateway.wait_for_records(1)
     assert (record.output_tokens, record.outcome) == (7, "completed")
 
 

@@ -221,12 +221,9 @@ class Forwarding:
             self._ask_next()
 
 
-def message_for_engine(
-    request: HttpRequest, authority: bytes, address: str, version_id: str, given_id: str, proof: bytes
-) -> bytes:
-    """All that the client said, but for what is of its connection to this gateway."""
+def message_for_engine(request: HttpRequest, authority: bytes, address: str, own: Headers) -> bytes:
+    """All that the client said, but for what is of its connection to this gateway; and what the gateway itself says."""
     passed = [header for header in request.head.headers if header[0] not in _NOT_PASSED_ON]
-    own = [(CHOSEN_VERSION, version_id.encode()), (b"x-request-id", given_id.encode()), (PROOF, proof)]
     return _message(request, authority, address, [*passed, *own])
 
 
@@ -270,8 +267,10 @@ def begin_elsewhere(
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
     address = peer_of(client.transport)
 
+    own = [(CHOSEN_VERSION, elsewhere.version_id.encode()), (b"x-request-id", request_id.encode()), (PROOF, proof)]
+
     def message(authority: bytes) -> bytes:
-        return message_for_engine(request, authority, address, elsewhere.version_id, request_id, proof)
+        return message_for_engine(request, authority, address, own)
 
     forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
     forwarding.begin(elsewhere.pools)

@@ -60,6 +60,7 @@ def render(report: GatewayReport, metrics: RequestMetrics) -> str:
     lines += _gen_ai_lines([(_gen_ai_labels(*key), one) for key, one in series])
     lines += _vllm_lines(series_by_model(metrics), metrics.in_flight)
     lines += _fullness_lines(metrics.kv_used)
+    lines += _cache_lines(metrics.kv_blocks)
     lines += _unrecorded_lines(metrics.refused_unrecorded)
     lines += metrics.limits.lines()
     lines += metrics.kv_events.lines()
@@ -163,6 +164,16 @@ def _fullness_lines(kv_used: dict[str, float]) -> Iterator[str]:
         yield _head(name, "gauge", "How full the engines' KV caches are, 0 to 1.")
         for model, used in kv_used.items():
             yield _sample(name, {"model_name": model}, used)
+
+
+def _cache_lines(kv_blocks: dict[str, dict[int, int]]) -> Iterator[str]:
+    """As vLLM has it: what is known stands in the labels."""
+    if kv_blocks:
+        yield _head("vllm:cache_config_info", "gauge", "Blocks of the engines' KV caches, and tokens of a block.")
+    for model, blocks in kv_blocks.items():
+        for block_tokens, count in blocks.items():
+            labels = {"model_name": model, "block_size": str(block_tokens), "num_gpu_blocks": str(count)}
+            yield _sample("vllm:cache_config_info", labels, 1)
 
 
 def _unrecorded_lines(by_code: dict[str, int]) -> Iterator[str]:

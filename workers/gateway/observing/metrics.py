@@ -110,13 +110,15 @@ class SpanCounts:
 class RequestMetrics:
     """Series are bounded: the rest share one.
 
-    `in_flight` is (running, waiting) and `kv_used` how full the engines' caches are, by model, as of the last second.
+    `in_flight` is (running, waiting), `kv_used` how full the engines' caches are and `kv_blocks` how many blocks they
+    have, by the tokens of a block; all by model, as of the last second.
     """
 
     def __init__(self) -> None:
         self.series: dict[SeriesKey, Series] = {}
         self.in_flight: dict[str, tuple[int, int]] = {}
         self.kv_used: dict[str, float] = {}
+        self.kv_blocks: dict[str, dict[int, int]] = {}
         self.refused_unrecorded: dict[str, int] = {}
         self.limits = LimitFigures()
         self.kv_events = KVEventFigures()

@@ -82,9 +82,11 @@ def test_a_board_for_vllm_finds_its_names_by_model():
     metrics = observed({}, {"service_class": "batch"})
     metrics.in_flight = {"demo-chat": (3, 2), "idle": (0, 0)}
     metrics.kv_used = {"demo-chat": 0.25}
+    metrics.kv_blocks = {"demo-chat": {16: 80}}
     found = samples(metrics)
     assert found['vllm:kv_cache_usage_perc{model_name="demo-chat"}'] == 0.25
     assert found['vllm:gpu_cache_usage_perc{model_name="demo-chat"}'] == 0.25
+    assert found['vllm:cache_config_info{model_name="demo-chat",block_size="16",num_gpu_blocks="80"}'] == 1
     assert not any("kv_cache_usage" in name for name in samples(observed()))
     assert found['vllm:num_requests_running{model_name="demo-chat"}'] == 3
     assert found['vllm:num_requests_waiting{model_name="demo-chat"}'] == 2
@@ -170,6 +172,7 @@ def test_the_page_lists_each_name_and_no_other():
     metrics = observed()
     metrics.kv_events.endpoints["exact"] = 1
     metrics.kv_used = {"demo-chat": 0.5}
+    metrics.kv_blocks = {"demo-chat": {16: 1}}
     metrics.sisters.is_one_of_several = True
     sent = set(re.findall(r"^# TYPE (\S+)", render(REPORT, metrics), re.MULTILINE))
     optional = {"tokenyard_gateway_ttft_ms_p50", "tokenyard_gateway_ttft_ms_p95"}

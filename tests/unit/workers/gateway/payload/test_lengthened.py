@@ -40,6 +40,8 @@ def test_what_an_engine_reads_as_a_number_is_replaced(value):
     assert not is_refused_as_number(value)
 
 
-@pytest.mark.parametrize("value", [None, 1.5, float("nan"), float("inf"), "x1", "1e3", "\u0661", "", [], {}, 2**63, 1e300])
+@pytest.mark.parametrize(
+    "value", [None, 1.5, float("nan"), float("inf"), "x1", "1e3", "\u0661", "", [], {}, 2**63, 1e300]
+)
 def test_what_no_engine_reads_as_a_number_is_left_to_be_refused(value):
     assert is_refused_as_number(value)
