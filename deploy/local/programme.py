@@ -20,6 +20,7 @@ _CONTROLLER = f"controller@{HOST}"
 _INSTALL_LIMIT_S = 3600.0
 _WEB_STOP_S = "1"
 _GATEWAY_GRACE_S = "1.5"
+_CONTROL_PLANES_OWN = frozenset({"TOKENYARD_DATABASE_URL", "TOKENYARD_SECRET_KEY", "TOKENYARD_SNAPSHOT_KEY"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ class Programme:
         command += ["--admin-port", str(self.configuration.gateway_admin_port)]
         command += ["--processes", str(self.configuration.gateway_processes)]
         is_ready = readiness.http_answers(f"{self.configuration.admin_url}/healthz")
-        return self._process("gateway", NODE_STAGE, command, is_ready)
+        return self._knowing_less(self._process("gateway", NODE_STAGE, command, is_ready))
 
     def _agent(self, seed: Seed) -> ProcessSpec:
         environment = environment_of(seed) | {
@@ -111,7 +112,8 @@ class Programme:
             "TOKENYARD_NODE_DIR": str(self.layout.node),
         }
         is_ready = readiness.celery_answers(self.valkey.broker_url, f"node.{seed.node_id}@{HOST}")
-        return self._process("agent", _AGENT, _python("-m", "workers.agent"), is_ready, environment)
+        command = _python("-m", "workers.agent")
+        return self._knowing_less(self._process("agent", _AGENT, command, is_ready, environment))
 
     @property
     def _web_database_url(self) -> str:
@@ -133,6 +135,11 @@ class Programme:
             directory=self.configuration.root,
             is_ready=is_ready,
         )
+
+    def _knowing_less(self, spec: ProcessSpec) -> ProcessSpec:
+        """What strangers talk to, and what starts engines, knows nothing that is the control plane's own."""
+        known = {name: value for name, value in spec.environment.items() if name not in _CONTROL_PLANES_OWN}
+        return replace(spec, environment=known | {"TOKENYARD_VALKEY_URL": self.valkey.nodes_url})
 
     def _step(self, name: str, command: list[str], *, is_shown: bool = False, limit_s: float = 300.0) -> StepSpec:
         return StepSpec(
