@@ -214,5 +214,6 @@ def find_kind(text: str) -> Kind:
     kind = _BY_NAME.get(text.lower())
     if kind is None:
         names = ", ".join(each.name for each in KINDS)
-        raise CLIError(f"no kind {text!r}{suggestion(text.lower(), _BY_NAME)}; there are: {names}", INVALID)
+        meant = suggestion(text.lower(), [each.name for each in KINDS])
+        raise CLIError(f"no kind {text!r}{meant}; there are: {names}", INVALID)
     return kind
