@@ -43,11 +43,18 @@ def list_matching(query: AuditQuery) -> QuerySet[AuditEntry]:
     return entries.filter(_holds(query.search)) if query.search else entries
 
 
-def page_of_entries(query: AuditQuery, *, before: UUID | None = None, size: int = 50) -> tuple[list[AuditEntry], bool]:
-    """Newest first, those older than the entry `before`, and whether there are more."""
-    entries = list_matching(query)
+def in_order(query: AuditQuery, *, is_oldest_first: bool) -> QuerySet[AuditEntry]:
+    """Ids are by time."""
+    return list_matching(query).order_by("pk" if is_oldest_first else "-pk")
+
+
+def page_of_entries(
+    query: AuditQuery, *, before: UUID | None = None, size: int = 50, is_oldest_first: bool = False
+) -> tuple[list[AuditEntry], bool]:
+    """Those that come after the entry `before` in their order (newest first), and whether there are more."""
+    entries = in_order(query, is_oldest_first=is_oldest_first)
     if before is not None:
-        entries = entries.filter(pk__lt=before)
+        entries = entries.filter(pk__gt=before) if is_oldest_first else entries.filter(pk__lt=before)
     found = list(entries[: size + 1])
     return found[:size], len(found) > size
 

@@ -217,7 +217,11 @@ class DeployForm(forms.Form):
     on = forms.ChoiceField(label="Runs on", choices=[(each, each) for each in ("auto", "gpu", "mig", "cpu")])
     tensor_parallel = forms.IntegerField(label="Tensor parallel", min_value=1, max_value=64, required=False)
     pipeline_parallel = forms.IntegerField(
-        label="Pipeline parallel", min_value=1, max_value=64, required=False, help_text="Stages, all on one node."
+        label="Pipeline parallel",
+        min_value=1,
+        max_value=64,
+        required=False,
+        help_text="On one node where they fit.",
     )
     memory_share = forms.FloatField(
         label="Share of each GPU", min_value=0.01, max_value=1, required=False, help_text="Empty: GPUs of its own."

@@ -10,11 +10,14 @@ from uuid import UUID
 from workers.cli.client import Client
 from workers.cli.errors import INVALID, NOT_FOUND, CLIError
 from workers.cli.kinds import Kind, find_kind, is_kind
+from workers.cli.suggesting import suggestion
 
 Row = dict[str, Any]
 Named = tuple[Kind, list[str]]
 _SHORTEST_PREFIX = 6
 _MOST_LOOKED_AT = 5000
+_MOST_SUGGESTED_FROM = 500
+_VERSION_NAME = "model:label"
 
 
 def split_names(words: Sequence[str]) -> list[Named]:
@@ -52,28 +55,42 @@ def find_one(client: Client, words: Sequence[str], kinds: Sequence[str]) -> tupl
 
 
 def find_row(client: Client, kind: Kind, name: str) -> Row:
-    return _only((kind.name,), name, [(kind, row) for row in _candidates(client, kind, name)])[1]
+    rows = [(kind, row) for row in _candidates(client, kind, name)]
+    return _only(client, [kind], name, rows)[1]
 
 
 def _find_among(client: Client, name: str, kinds: Sequence[str]) -> tuple[Kind, Row]:
-    rows = [(kind, row) for kind in map(find_kind, kinds) for row in _candidates(client, kind, name)]
-    return _only(kinds, name, rows)
+    meant = [find_kind(each) for each in kinds]
+    rows = [(kind, row) for kind in meant for row in _candidates(client, kind, name)]
+    return _only(client, meant, name, rows)
 
 
-def _only(kinds: Sequence[str], name: str, rows: list[tuple[Kind, Row]]) -> tuple[Kind, Row]:
-    among = " and ".join(kinds)
+def _only(client: Client, kinds: Sequence[Kind], name: str, rows: list[tuple[Kind, Row]]) -> tuple[Kind, Row]:
+    among = " and ".join(kind.name for kind in kinds)
     if not rows:
-        raise CLIError(f"no {name!r} among the {among}", NOT_FOUND)
+        raise CLIError(f"no {name!r} among the {among}{suggestion(name, _names(client, kinds))}", NOT_FOUND)
     if len(rows) > 1:
         ids = ", ".join(f"{kind.name}/{row['id']}" for kind, row in rows[:5])
         raise CLIError(f"{name!r} is more than one of the {among}: {ids}", INVALID)
     return rows[0]
 
 
+def _names(client: Client, kinds: Sequence[Kind]) -> list[str]:
+    """The newest of them; a name that is misspelt is seldom an old one's."""
+    fields = [(kind, "full_name" if kind.name == "tenants" else kind.named_by) for kind in kinds]
+    return [
+        str(row[field])
+        for kind, field in fields
+        if field and field != _VERSION_NAME
+        for row in client.rows(kind.path, limit=_MOST_SUGGESTED_FROM)
+        if row.get(field)
+    ]
+
+
 def _candidates(client: Client, kind: Kind, name: str) -> list[Row]:
     if _is_id(name):
         return list(client.rows(kind.path, id=name, limit=2))
-    if kind.named_by == "model:label":
+    if kind.named_by == _VERSION_NAME:
         model, _, label = name.partition(":")
         return list(client.rows(kind.path, model_name=model, label=label, limit=2)) if label else []
     if kind.named_by:

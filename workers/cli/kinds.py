@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from workers.cli.errors import INVALID, CLIError
+from workers.cli.suggesting import suggestion
 
 Row = Mapping[str, Any]
 Cell = Callable[[Row], Any]
@@ -212,5 +213,7 @@ def is_kind(text: str) -> bool:
 def find_kind(text: str) -> Kind:
     kind = _BY_NAME.get(text.lower())
     if kind is None:
-        raise CLIError(f"no kind {text!r}; there are: {', '.join(each.name for each in KINDS)}", INVALID)
+        names = ", ".join(each.name for each in KINDS)
+        meant = suggestion(text.lower(), [each.name for each in KINDS])
+        raise CLIError(f"no kind {text!r}{meant}; there are: {names}", INVALID)
     return kind

@@ -14,7 +14,9 @@ from apps.deployments.models import Deployment, DrainReason, Replica, ReplicaSta
 from apps.deployments.policies.requirements import read_requirements
 from apps.deployments.services.revisions import current_revision
 from apps.fleet.services.nodes import RECONCILE
-from apps.registry.models import ModelVersion
+from apps.registry.models import Engine, ModelVersion
+from apps.registry.policies.needs import problem_of_width
+from apps.registry.selectors import registered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +53,7 @@ def create_deployment(
         version=version,
         replica_count=replica_count,
         max_running_requests=max_running_requests,
-        requirements=checked_requirements(requirements or {}),
+        requirements=checked_requirements(requirements or {}, version),
         created_at=now,
         **pace,
     )
@@ -64,11 +66,14 @@ def create_deployment(
     return deployment
 
 
-def checked_requirements(content: dict[str, Any]) -> dict[str, Any]:
+def checked_requirements(content: dict[str, Any], version: ModelVersion) -> dict[str, Any]:
+    """An engine that cannot divide its model so would not start."""
     try:
-        read_requirements(content)
+        width = read_requirements(content).tensor_parallel
     except ValueError as error:
         raise InvalidInputError(f"requirements: {error}", fields={"requirements": str(error)}) from error
+    if width and version.engine == Engine.VLLM and (problem := problem_of_width(registered(version), width)):
+        raise InvalidInputError(f"requirements: {problem}", fields={"requirements": problem})
     return content
 
 
@@ -82,7 +87,7 @@ def change_deployment(*, actor: Actor, deployment: Deployment, change: Change, n
     lock_row(deployment)
     wanted = change.as_dict()
     if "requirements" in wanted:
-        checked_requirements(wanted["requirements"])
+        checked_requirements(wanted["requirements"], change.version or deployment.version)
     _check_version(deployment, change.version)
     _check_pace(
         wanted.get("max_surge", deployment.max_surge), wanted.get("max_unavailable", deployment.max_unavailable)

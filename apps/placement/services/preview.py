@@ -75,7 +75,7 @@ def preview_deployment(
         version=version,
         replica_count=replica_count,
         max_running_requests=max_running_requests,
-        requirements=checked_requirements(requirements or {}),
+        requirements=checked_requirements(requirements or {}, version),
         created_at=now,
     )
     return preview_replicas(deployment, count=replica_count)

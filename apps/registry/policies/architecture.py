@@ -131,7 +131,7 @@ def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(config)
     for part in _PARTS:
         if isinstance(each := config.get(part), Mapping):
-            merged |= _GRANTED.get(str(each.get("model_type")), {}) | each
+            merged |= _GRANTED.get(str(each.get("model_type")), {}) | dict(each)
     return merged
 
 

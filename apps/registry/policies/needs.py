@@ -19,6 +19,8 @@ from workers.contracts.engine_args import most_lora_rank, most_loras
 
 _DEFAULT_BATCHED_TOKENS = 2048
 _LORA_DTYPE_BYTES = 2
+# As wide as a deployment may ask for.
+_WIDEST = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +50,19 @@ def facts_of(version: Registered) -> ModelFacts | None:
     if not version.config:
         return None
     return read_facts(version.config, quantisation=version.quantisation, file_bytes=version.weight_bytes or 0)
+
+
+def problem_of_width(version: Registered, width: int) -> str:
+    """Empty where the model is divided evenly over so many GPUs, or nobody knows."""
+    try:
+        facts = facts_of(version)
+    except ConfigError:
+        return ""
+    if facts is None or not facts.model.kinds.attending or facts.model.heads % width == 0:
+        return ""
+    heads = facts.model.heads
+    doing = ", ".join(str(each) for each in range(1, heads + 1) if heads % each == 0 and each <= _WIDEST)
+    return f"tensor_parallel {width} does not divide the model's {heads} attention heads; {doing} do"
 
 
 def need_of(

@@ -11,7 +11,7 @@ from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Engine, Model, ModelVersion
 from apps.registry.policies.architecture import ConfigError
-from apps.registry.policies.needs import facts_of
+from apps.registry.policies.needs import facts_of, problem_of_width
 from apps.registry.policies.weights import total_of_index
 from apps.registry.selectors import registered
 from apps.registry.services.adapters import pinned_adapters
@@ -89,6 +89,9 @@ def _check_shape(version: ModelVersion) -> None:
         facts = facts_of(registered(version))
     except ConfigError as error:
         raise InvalidInputError(str(error), fields={"config": str(error)}) from error
+    width = version.engine_args.get("tensor_parallel_size")
+    if width and version.engine == Engine.VLLM and (problem := problem_of_width(registered(version), width)):
+        raise InvalidInputError(f"engine_args: {problem}", fields={"engine_args": problem})
     longest = facts.model.max_context_tokens if facts else None
     if longest and version.max_context_tokens and version.max_context_tokens > longest:
         text = f"the model's own limit is {longest} tokens"

@@ -75,6 +75,21 @@ def test_several_kinds_are_listed_together_and_a_name_does_where_only_one_kind_c
     assert run("rollout", "history", "demo-chat-v1").output.splitlines()[1].split()[:2] == ["1", "demo-chat:v1"]
 
 
+def test_who_misspells_a_name_or_a_kind_is_told_what_there_is(run):
+    make_node("berlin-7")
+    assert "did you mean deployments?" in run("get", "deploymnts").output
+    assert "did you mean berlin-7?" in run("drain", "berlin-8").output
+    assert "did you mean" not in run("drain", "x").output
+
+
+def test_what_would_make_a_replica_fit_and_why_it_does_not_are_described(run):
+    make_node("n1", is_cordoned=True)
+    make_deployment(make_version())
+    described = run("describe", "deployment", "demo-chat-v1").output
+    assert "would fit: uncordon n1 (n1)" in described
+    assert "n1: is cordoned" in described
+
+
 def test_each_kind_of_failure_has_its_exit_code(run, people):
     assert run("get", "nodes", "nowhere").exit_code == 3
     assert run("get", "spaceships").exit_code == 7

@@ -84,7 +84,8 @@ def _deployment(client: Client, row: dict[str, Any]) -> None:
     _heading("One more replica")
     plan = client.get(f"deployments/{row['id']}/placement/")
     for place in plan["assignments"]:
-        click.echo(f"  would go to {', '.join(place['node_names'])} for {place['usd_per_h']:.2f} USD/h")
+        where = ", ".join(place["node_names"])
+        click.echo(f"  would go to {where} and add {place['usd_per_h']:.2f} USD/h to the plan's cost")
     for remedy in plan["remedies"]:
         where = ", ".join(remedy["node_names"])
         click.echo(f"  would fit: {text_of(remedy['change'], is_cut=False)} ({text_of(where, is_cut=False)})")

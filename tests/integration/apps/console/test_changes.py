@@ -7,6 +7,8 @@ from decimal import Decimal
 import pytest
 
 from apps.audit.models import AuditEntry
+from apps.audit.services import record_change
+from apps.common.actors import SYSTEM
 from apps.routing.models import RouteTarget
 from apps.tenants.models import APIKey, Membership, Tenant
 from tests.factories.domain import NOW, make_member
@@ -211,3 +213,19 @@ def test_older_requests_come_on_the_next_page_without_gap_or_repetition(yard, op
     seen = [str(row["record"].record_id) for page in (first, second) for row in page["rows"]]
     assert sorted(seen) == sorted([record.record_id for record in records] + [yard.record.record_id])
     assert second["next"] is None
+
+
+def test_the_audit_trail_is_read_from_either_end_and_paged_in_its_order(open_as, yard):
+    for number in range(60):
+        record_change(actor=SYSTEM, action="node.cordoned", subject=yard.node, now=NOW, after={"number": number})
+    browser = open_as("platform_admin")
+    falling, rising = browser.get("/audit/?q=cordoned"), browser.get("/audit/?q=cordoned&sort=at")
+    following = browser.get(f"/audit/?q=cordoned&sort=at&before={rising.context['next']}")
+    in_time = [each.after["number"] for each in AuditEntry.objects.filter(action="node.cordoned").order_by("pk")]
+    assert _numbers(falling) == in_time[:9:-1]
+    assert _numbers(rising) + _numbers(following) == in_time
+    assert (b"Oldest" in following.content, b'aria-sort="ascending"' in following.content) == (True, True)
+
+
+def _numbers(answer):
+    return [row["entry"].after["number"] for row in answer.context["rows"]]

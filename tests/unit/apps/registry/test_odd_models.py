@@ -4,7 +4,7 @@ import pytest
 
 from apps.registry.policies.architecture import ConfigError, read_architecture
 from apps.registry.policies.memory import GIB, Serving, estimate_memory, kv_bytes_per_token, read_facts
-from apps.registry.policies.needs import Registered, need_of
+from apps.registry.policies.needs import Registered, need_of, problem_of_width
 from apps.registry.policies.weights import count_parameters
 from tests.support import model_configs as configs
 from tests.support import odd_models as odd
@@ -104,3 +104,11 @@ def test_adapters_take_room_by_their_number_and_rank():
 def _registered(config, engine_args=None, **facts):
     blank = {"weight_bytes": None, "quantisation": "", "max_context_tokens": None}
     return Registered(config=config, engine_args=engine_args or {}, **blank, **facts)
+
+
+def test_a_width_that_does_not_divide_the_heads_is_answered_with_those_that_do():
+    said = problem_of_width(_registered(configs.QWEN25_7B), 8)
+    assert said == "tensor_parallel 8 does not divide the model's 28 attention heads; 1, 2, 4, 7, 14, 28 do"
+    assert problem_of_width(_registered(configs.QWEN25_7B), 4) == ""
+    assert problem_of_width(_registered(odd.FALCON_MAMBA_7B), 8) == problem_of_width(_registered({}), 8) == ""
+    assert problem_of_width(_registered({"model_type": "broken"}), 8) == ""
