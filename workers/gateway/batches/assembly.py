@@ -27,6 +27,7 @@ from workers.gateway.snapshots.directory import Directory
 
 STOP_TIMEOUT_S = 5.0
 FILES = b"/v1/files"
+BATCHES = b"/v1/batches"
 
 
 class Batches:
@@ -55,17 +56,11 @@ class Batches:
         self._store = StoreThread(directory)
         self._surface = surface
         self._monotonic = monotonic
-        asker = company.asker(Errands(surface, turn, connections, unix_time))
-
-        def read_directory() -> Directory | None:
-            return surface.directory
-
-        def runs_here(version_id: str) -> bool:
-            return any(endpoint.version_id == version_id for endpoint in list_endpoints())
-
+        self._running: asyncio.Task[None] | None = None
+        own = company.asker(Errands(surface, turn, connections, unix_time))
         self._runner = Runner(
             self._store,
-            PeerErrands(asker, read_directory, neighbours, runs_here, unix_time),
+            PeerErrands(own, self._read_directory, neighbours, lambda each: _runs(each, list_endpoints()), unix_time),
             look_at_engines=lambda: look_at_engines(surface, list_endpoints(), company.others_waiting),
             write_record=surface.meter.write_kept,
             is_recording=lambda: spool.is_accepting,
@@ -84,10 +79,14 @@ class Batches:
             limits=limits,
         )
         company.watch_arrivals(self._api.room)
-        surface.own_paths[FILES] = surface.own_paths[b"/v1/batches"] = self._api.answer
-        self._peer_items = PeerItems(asker, read_directory, unix_time)
-        surface.peer_paths |= {ITEMS: self._peer_items.take, WITHDRAWALS: self._peer_items.withdraw}
-        self._running: asyncio.Task[None] | None = None
+        self._offer_paths(PeerItems(own, self._read_directory, unix_time))
+
+    def _offer_paths(self, peers: PeerItems) -> None:
+        self._surface.own_paths[FILES] = self._surface.own_paths[BATCHES] = self._api.answer
+        self._surface.peer_paths |= {ITEMS: peers.take, WITHDRAWALS: peers.withdraw}
+
+    def _read_directory(self) -> Directory | None:
+        return self._surface.directory
 
     def open_sink(self, client: ClientConnection, head: RequestHead) -> BodySink | None:
         """Uploads go to the disk as they come. One without a key is read as any other request, while it is small."""
@@ -123,3 +122,7 @@ def look_at_engines(surface: Surface, endpoints: list[Endpoint], waiting_elsewhe
     """Whoever waits in a class before the last is somebody else, and so is who does in other processes."""
     slots = sum(one.max_running_requests for one in endpoints if one.is_warm and not one.is_draining)
     return Engines(slots, surface.queued_before_last() + waiting_elsewhere)
+
+
+def _runs(version_id: str, endpoints: list[Endpoint]) -> bool:
+    return any(endpoint.version_id == version_id for endpoint in endpoints)

@@ -73,15 +73,13 @@ class StreamFilter(EventStream):
         self.counts = CountsByChoice()
         self.fingerprint = fingerprint
         self.events_with_output = 0
-        self.has_error = False
-        self.has_ended = False
-        self.first_event = b""
+        self.has_error = self.has_ended = False
+        self.first_event = self._last_event = b""
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
         self._shape: EventShape | None = None
         self._shape_shown = self._shape_end = b""
         self._after_text = _OBJECT_END if text_mark.startswith(_DELTA) else _COMMA
-        self._last_event = b""
         self._held_error: list[bytes] = []
 
     last_data = b""  # events have no numbers here
@@ -293,9 +291,8 @@ class StreamFilter(EventStream):
     def _release(self) -> bytes:
         if not self._held:
             return b""
-        released = b"".join([self._stamped(event) + _END for event in self._held])
-        self._held = []
-        return released
+        held, self._held = self._held, []
+        return b"".join([self._stamped(event) + _END for event in held])
 
     def _stamped(self, event: bytes) -> bytes:
         if not self.fingerprint or _FINISH not in event or FINGERPRINT_KEY in event:
