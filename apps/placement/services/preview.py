@@ -24,7 +24,7 @@ from apps.placement.policies.shaping import WHOLE_GPU_SHARE, Widths, widths_of
 from apps.placement.services.loop import IMPROVED_UP_TO, ROUNDS
 from apps.placement.services.views import accelerator_of, demand_of, has_gpus, list_node_views, list_running
 from apps.registry.models import ModelVersion
-from apps.registry.policies.needs import Need, need_of
+from apps.registry.policies.needs import Need, need_of, problem_of_width
 from apps.registry.policies.speed import GPUSpeed, SpeedEstimate, estimate_speed
 from apps.registry.selectors import registered
 
@@ -104,14 +104,17 @@ def preview_replicas(deployment: Deployment, *, count: int) -> Preview:
 
 
 def _widened(deployment: Deployment, demand: Demand, fleet_has_gpus: bool) -> Widened:
-    """What it would really need at another width; no model is divided into other parts than it has heads for."""
+    """What it would need at another width; no model is divided into other parts than it has heads for.
+
+    A need that somebody has said is divided as it is.
+    """
 
     def at(width: int) -> Demand | None:
-        wider = copy(deployment)
-        wider.requirements = deployment.requirements | {"tensor_parallel": width}
-        need = _need_of(wider, "")
-        if need is None or need.facts.model.heads % width:
+        if problem_of_width(registered(deployment.version), width):
             return None
+        wider, said_gib = copy(deployment), deployment.requirements.get("memory_gib")
+        divided = {"memory_gib": said_gib * demand.shape.tensor_parallel / width} if said_gib else {}
+        wider.requirements = deployment.requirements | {"tensor_parallel": width} | divided
         return demand_of(demand.replica_id, demand.deployment_id, wider, fleet_has_gpus=fleet_has_gpus)
 
     return at
