@@ -10,7 +10,7 @@ from workers.simulator.lab import Lab, jobs_of
 pytestmark = pytest.mark.unit
 
 TRACES = Path(__file__).parents[3] / "data" / "traces"
-CELLS = [("W1", 1.5), ("W2", 4.5), ("W3", 0.8), ("W4", 2.0), ("W5", 20.0)]
+CELLS = [("W1", 1.5), ("W2", 4.5), ("W3", 0.8), ("W4", 2.0), ("W5", 30.0)]
 
 
 class HearsEveryReport:
