@@ -24,6 +24,7 @@ from apps.routing.consumers.writes import incoming_of, write_decisions, write_he
 from apps.routing.services.snapshots import snapshot_key
 from workers.contracts import link as frames
 from workers.contracts.signing import public_key_text
+from workers.contracts.telemetry import NodeTelemetry
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class AgentLink:
         self._send = send
         self._state = LinkState(node.pk)
         self._batches: set[asyncio.Task[None]] = set()
+        self._unwritten: NodeTelemetry | None = None
+        self._writer: asyncio.Task[None] | None = None
         self._is_open = True
 
     async def run(self) -> None:
@@ -74,8 +77,8 @@ class AgentLink:
         finally:
             self._is_open = False
             self._hub.closed(self)
-            for batch in self._batches:
-                batch.cancel()
+            for task in (*self._batches, *([self._writer] if self._writer else [])):
+                task.cancel()
 
     async def push(self, newest: Newest) -> None:
         for frame in self._state.frames_to_push(newest, time.monotonic()):
@@ -120,16 +123,23 @@ class AgentLink:
         if not self._state.is_newer(frame.body):
             return
         now = timezone.now()
-        news = self._state.telemetry_came(frame.body, now)
-        body, decisions = structs.replace(frame.body, decisions=[]), frame.body.decisions
-        self._hub.telemetry_came(self.node_id, body, now.timestamp())
-        if news.is_seen:
+        if self._state.heard(frame.body, now):
             self._hub.seen(self.node_id)
+        self._hub.telemetry_came(self.node_id, structs.replace(frame.body, decisions=[]), now.timestamp())
         await self.push(self._hub.newest_for(self.node_id))
-        if not await write_news(self.node_id, news, now):
-            self._state.forget_written()
-        if decisions:
-            await write_decisions(self.node_id, decisions, now)
+        self._unwritten = frame.body
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_newest())
+
+    async def _write_newest(self) -> None:
+        """Beside what comes: a database that is slow makes no link stand still, and gets each node's newest only."""
+        while (telemetry := self._unwritten) is not None:
+            self._unwritten, now = None, timezone.now()
+            news = self._state.telemetry_came(telemetry, now)
+            if not await write_news(self.node_id, news, now):
+                self._state.forget_written()
+            if telemetry.decisions:
+                await write_decisions(self.node_id, telemetry.decisions, now)
 
     def _in_work(self, work: Coroutine[None, None, None]) -> None:
         """Beside the telemetry; what is beyond the bound is dropped, and comes again for want of an answer."""

@@ -2,6 +2,7 @@
 
 frames_to_push   → what the agent lacks, at most one try each `RETRY_S`
 is_newer         → whether it is to be heard at all: a link is one agent's, which counts its telemetry
+heard            → what the node holds, and whether to note that it lives
 telemetry_came   → what differs from what Postgres was told last
 """
 
@@ -34,7 +35,6 @@ class Newest:
 class TelemetryNews:
     """None stands for "nothing new"."""
 
-    is_seen: bool
     replicas: list[ReplicaReport] | None
     gateway: GatewayReport | None
     accelerators: list[AcceleratorReport] | None
@@ -71,16 +71,18 @@ class LinkState:
         """What comes twice, or after what was said later, says nothing about now."""
         return telemetry.sequence > self.sequence
 
-    def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
+    def heard(self, telemetry: NodeTelemetry, now: datetime) -> bool:
+        """Whether it is to be noted that the node was heard."""
         self.sequence = telemetry.sequence
         self.held_snapshot, self.held_desired = telemetry.snapshot_generation, telemetry.desired_generation
+        is_seen = is_worth_writing(self.seen_at, now)
+        self.seen_at = now if is_seen else self.seen_at
+        return is_seen
+
+    def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
         if self.doubted_until and now < self.doubted_until:
             self._replicas, self._gateway, self._accelerators, self._disk = (), None, (), None
-        is_seen = is_worth_writing(self.seen_at, now)
-        if is_seen:
-            self.seen_at = now
         return TelemetryNews(
-            is_seen=is_seen,
             replicas=self._new_replicas(telemetry),
             gateway=self._new_gateway(telemetry),
             accelerators=self._new_accelerators(telemetry),

@@ -174,7 +174,7 @@ def test_telemetry_that_comes_twice_or_late_says_nothing_about_now(agent, joined
     agent.send(link.UsageBatch(batch_id="b", records=[]))
     agent.receive(link.UsageAck)
     states = [event.state for event in Replica.objects.get().events.order_by("id")]
-    assert states[-2:] == ["ready", "degraded"]
+    assert (states[-1], states.count("degraded"), states.count("ready") <= 1) == ("degraded", 1, True)
 
 
 def test_a_frame_that_is_too_big_ends_the_link(agent):

@@ -38,7 +38,7 @@ def pushed(link, newest, now_s):
 
 def test_what_comes_twice_or_late_is_not_heard():
     link = state()
-    link.telemetry_came(telemetry(sequence=8), NOW)
+    link.heard(telemetry(sequence=8), NOW)
     assert [link.is_newer(telemetry(sequence=number)) for number in (7, 8, 9)] == [False, False, True]
 
 
@@ -52,14 +52,14 @@ def test_a_fresh_agent_gets_both():
 
 def test_an_agent_that_holds_the_newest_gets_nothing():
     link = state()
-    link.telemetry_came(telemetry(), NOW)
+    link.heard(telemetry(), NOW)
     assert pushed(link, NEWEST, 0.0) == []
 
 
 def test_a_lost_push_is_repeated_after_a_while_and_not_before():
     link = state()
     assert len(pushed(link, NEWEST, 100.0)) == 2
-    link.telemetry_came(telemetry(snapshot=6, desired=3), NOW)
+    link.heard(telemetry(snapshot=6, desired=3), NOW)
     assert pushed(link, NEWEST, 100.0 + RETRY_S - 0.1) == []
     assert [type(frame) for frame in pushed(link, NEWEST, 100.0 + RETRY_S)] == [SnapshotPush]
 
@@ -83,9 +83,7 @@ def test_the_first_telemetry_is_all_news_and_its_repetition_none():
         accelerators=[AcceleratorReport(index=0, kind="cpu", name="c")],
     )
     first, second = link.telemetry_came(report, NOW), link.telemetry_came(report, NOW)
-    assert first.is_seen
     assert (first.replicas, first.gateway, first.accelerators) == (report.replicas, report.gateway, report.accelerators)
-    assert not second.is_seen
     assert (second.replicas, second.gateway, second.accelerators) == (None, None, None)
 
 
@@ -122,9 +120,9 @@ def test_a_replica_that_changed_state_is_news():
 
 def test_a_heartbeat_is_worth_writing_again_after_5_seconds():
     link = state()
-    link.telemetry_came(telemetry(), NOW)
-    assert not link.telemetry_came(telemetry(), NOW + timedelta(seconds=4)).is_seen
-    assert link.telemetry_came(telemetry(), NOW + timedelta(seconds=5)).is_seen
+    assert link.heard(telemetry(), NOW)
+    assert not link.heard(telemetry(), NOW + timedelta(seconds=4))
+    assert link.heard(telemetry(), NOW + timedelta(seconds=5))
 
 
 def test_after_a_failed_write_everything_is_news_again():
@@ -133,7 +131,7 @@ def test_after_a_failed_write_everything_is_news_again():
     link.telemetry_came(report, NOW)
     link.forget_written()
     news = link.telemetry_came(report, NOW)
-    assert news.is_seen
+    assert link.heard(report, NOW)
     assert news.replicas is not None
 
 
