@@ -110,9 +110,7 @@ def _ask_files(scope: "UsageScope", tenant: "UsageScope") -> None:
     _file("FOCUS, all tenants", lambda: focus_table(scope=scope).rows(), sys.maxsize)
     _file("FOCUS, one tenant", lambda: focus_table(scope=tenant).rows(), sys.maxsize)
     _file("records as CSV", lambda: records_table(scope=tenant).rows(), FILE_ROWS)
-    _file(
-        "records as Parquet, a row is 10,000 records", lambda: parquet_parts(records_table(scope=tenant)), sys.maxsize
-    )
+    _file("records as Parquet, 10,000 a row", lambda: parquet_parts(records_table(scope=tenant)), sys.maxsize)
 
 
 def _file(name: str, rows: Callable[[], Iterable[object]], most: int) -> None:
