@@ -23,7 +23,7 @@ from workers.gateway.batches.assembly import Batches
 from workers.gateway.configuration import GatewayConfig
 from workers.gateway.driving.clockwork import Clockwork
 from workers.gateway.driving.explaining import DecisionNews, Explainer
-from workers.gateway.driving.recurring import first_of
+from workers.gateway.driving.recurring import first_of, repeat
 from workers.gateway.driving.watching import LOOK_EACH_S, EngineWatcher
 from workers.gateway.front.leaving import drain, serve_out
 from workers.gateway.http.handover import LISTEN_BACKLOG, listen
@@ -131,7 +131,11 @@ class GatewayService:
             self._batches.start()
         if self._tracing is not None:
             self._tracing.exporter.start()
-        return [asyncio.create_task(self._sync_each_second()), asyncio.create_task(limits_link.run())]
+        return [
+            asyncio.create_task(self._sync_each_second()),
+            asyncio.create_task(repeat(CACHES_EACH_S, self._caches.look)),
+            asyncio.create_task(limits_link.run()),
+        ]
 
     def _start_clockwork(self) -> Clockwork:
         clockwork = Clockwork(BEAT_EVERY_S, asyncio.get_running_loop().call_later)
@@ -139,9 +143,7 @@ class GatewayService:
         clockwork.each(LOOK_EACH_S, self._watcher.look)
         clockwork.each(WATCH_EVERY_S, self._watch_files)
         clockwork.each(SCHEDULER_TICK_S, self._tick)
-        clockwork.each(CACHES_EACH_S, self._caches.look)
         clockwork.each(1.0, self._each_second)
-        self._caches.look()
         clockwork.start()
         return clockwork
 
