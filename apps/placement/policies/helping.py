@@ -6,7 +6,7 @@ from itertools import islice
 from uuid import UUID
 
 from apps.placement.policies.demand import Demand, Shape
-from apps.placement.policies.disk import DISK_MARGIN_BYTES, Disks
+from apps.placement.policies.disk import Disks
 from apps.placement.policies.fleet import GPU, ONLINE, AcceleratorView, NodeView, Occupant
 from apps.placement.policies.objective import GIB
 from apps.placement.policies.reasons import gib
@@ -20,6 +20,7 @@ from apps.placement.policies.remedies import (
     scaled,
     tried,
 )
+from workers.contracts.telemetry import DISK_MARGIN_BYTES
 
 _NEW = "a new node"
 # Of a node and an engine: what to do, and the node once it is done; None where there is nothing to do.

@@ -1,6 +1,7 @@
 """Live values out of Valkey. With Valkey away everything is unknown: empty lists, None, never a zero."""
 
 import logging
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -45,7 +46,7 @@ def get_overview(*, now_s: float) -> Overview:
 def list_series(*, since_s: float) -> list[SeriesPoint]:
     """Of every process that hears nodes, oldest first; none is older than SERIES_S."""
     try:
-        values = blocking_client().zrangebyscore(SERIES_KEY, since_s, "+inf")
+        values: Any = blocking_client().zrangebyscore(SERIES_KEY, since_s, "+inf")
     except (RedisError, OSError) as error:
         log.warning("live values are unknown", extra={"error": str(error)})
         return []
