@@ -14,6 +14,7 @@ from workers.scheduling.next_ticket import NextTicket
 from workers.scheduling.ordering.class_queue import ClassQueue
 from workers.scheduling.planning.plan import Plan
 from workers.scheduling.planning.price import PRICED_LOAD
+from workers.scheduling.planning.returns import Returns
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS, Tuning
@@ -21,7 +22,8 @@ from workers.scheduling.workflows import Workflows
 
 LOOK_AHEAD = 2
 LOOK_AHEAD_AT_TICK = 8
-MAX_RETRY_AFTER_S = 60
+MAX_RETRY_AFTER_S = 60.0
+"""What official clients wait at the most; told more, they come back as if they had been told nothing."""
 CROWDED_LOAD = 1.0
 Choice = tuple[Ticket, EndpointModel, int]
 """What is sent where, and the number of its batch, 0 for none."""
@@ -44,6 +46,7 @@ class Pool:
         self._is_speed_known = True
         self._next = NextTicket(self.plan, self._queue, self.fleet)
         self._batch: BatchWindow | None = None
+        self._returns = Returns()
         self.usable_at = -inf
 
     # endpoints
@@ -184,10 +187,12 @@ class Pool:
         wait_s = ready_at - now if now < ready_at < inf else patience_s
         return max(1, ceil(wait_s))
 
-    def retry_after_s(self, now: float) -> int:
-        """Seconds until more would be taken, as far as can be told; at least 1."""
+    def retry_after_s(self, ticket: Ticket, now: float) -> int:
+        """Seconds until there is room for it beside those who were told to come back before; at least 1."""
         wait_s = self.plan.retry_after_s(self.fleet.backlog(now))
-        return min(MAX_RETRY_AFTER_S, max(1, ceil(wait_s)))
+        cost_s = ticket.cost_s / max(1, len(self.fleet.endpoints))
+        told_s = self._returns.told_s(ticket.request.rank, cost_s, wait_s=wait_s, longest_s=MAX_RETRY_AFTER_S, now=now)
+        return max(1, ceil(told_s))
 
     def explain(self, ticket: Ticket, outcome: str, waited_as: State, now: float, reason: str = "") -> None:
         """Notes a decision, for whoever asks."""

@@ -208,7 +208,7 @@ class Queues:
             return Reject(request.request_id, code, None, reason)
         if code == "no_endpoint":
             return Reject(request.request_id, code, pool.ready_in_s(now, self._config.patience_s))
-        return Reject(request.request_id, code, pool.retry_after_s(now))
+        return Reject(request.request_id, code, pool.retry_after_s(ticket, now))
 
     def reject_impatient(self, pool: Pool, now: float) -> list[Command]:
         oldest_welcome = now - self._config.patience_s
