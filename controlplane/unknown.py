@@ -1,10 +1,12 @@
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.views.defaults import bad_request, server_error
+from django.template.loader import get_template
+from django.views.defaults import server_error
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -13,6 +15,9 @@ from rest_framework.views import APIView
 from apps.common.problems import CONTENT_TYPE, problem
 
 Respond = Callable[[HttpRequest], HttpResponse]
+UNKNOWN_HOST = (
+    "this control plane does not answer by the name that was asked for; an operator adds it to TOKENYARD_ALLOWED_HOSTS"
+)
 
 
 class UnknownPathView(APIView):
@@ -34,9 +39,10 @@ def failed(request: HttpRequest) -> HttpResponseBase:
 
 def refused(request: HttpRequest, exception: Exception) -> HttpResponseBase:
     """What Django refuses before any view is asked: a host it does not answer for, an address it cannot read."""
-    if not _is_program(request):
-        return bad_request(request, exception)
-    return _problem(400, "invalid_input", "the request cannot be read")
+    why = UNKNOWN_HOST if isinstance(exception, DisallowedHost) else ""
+    if _is_program(request):
+        return _problem(400, "invalid_input", why or "the request cannot be read")
+    return HttpResponseBadRequest(get_template("400.html").render({"why": why}))
 
 
 def show_what_is_not_allowed(get_response: Respond) -> Respond:

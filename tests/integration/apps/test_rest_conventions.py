@@ -283,3 +283,13 @@ def test_a_token_may_not_look_by_a_dry_run_at_what_it_may_not_read(people):
     client = APIClient(headers={"Authorization": f"Bearer {text}"})
     tried = client.delete(f"/api/v1/api-keys/{key['id']}/?dry_run=1")
     assert (tried.status_code, tried.json()["before"]) == (200, None)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nodes/", "/sign-in/"])
+def test_whoever_asks_by_a_name_that_is_not_listed_is_told_where_it_is_listed(path):
+    answer = APIClient().get(path, HTTP_HOST="elsewhere.example")
+    said = answer.content.decode()
+    assert answer.status_code == 400
+    assert "does not answer by the name that was asked for" in said
+    assert "TOKENYARD_ALLOWED_HOSTS" in said
+    assert "elsewhere" not in said

@@ -41,10 +41,17 @@ def peer_of(transport: BaseTransport) -> str:
 
 def _parsed(text: str) -> Address | None:
     try:
-        address = ip_address(text.strip().partition("%")[0])
+        address = ip_address(_without_port(text.strip()).partition("%")[0])
     except ValueError:
         return None
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+
+
+def _without_port(text: str) -> str:
+    """Some proxies write the client's port, too: `192.0.2.1:443`, `[2001:db8::1]:443`."""
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def _mapped(text: str) -> IPv6Network:
