@@ -43,7 +43,7 @@ class Spool:
         self._waiting_records: list[UsageRecord] = []
         self._encode = msgspec.json.Encoder().encode
         self.written = 0
-        self._synced = 0  # or about to be
+        self._synced = 0
         self.error = ""
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -73,8 +73,12 @@ class Spool:
         """What is left to do may take long and may be done in another thread, whatever happens to the segment."""
         if self._fd < 0 or self._synced == self.written:
             return _do_nothing
-        self._synced = self.written
-        return partial(_sync_and_close, os.dup(self._fd))
+        return partial(self._finish_sync, os.dup(self._fd), self.written)
+
+    def _finish_sync(self, fd: int, written: int) -> None:
+        """Raises OSError when the disk fails; then the same is to be done again."""
+        _sync_and_close(fd)
+        self._synced = max(self._synced, written)
 
     def close(self) -> None:
         self.retry()

@@ -123,6 +123,23 @@ def test_only_what_was_written_since_the_last_sync_is_synced(tmp_path, monkeypat
     assert len(synced) == 2
 
 
+def test_what_the_disk_did_not_sync_is_synced_the_next_time(tmp_path, monkeypatch):
+    synced, answers = [], iter([OSError(errno.EIO, "input/output error"), None])
+
+    def fsync(fd):
+        synced.append(fd)
+        if (error := next(answers)) is not None:
+            raise error
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    spool = Spool(tmp_path, "boot", NoJournal())
+    spool.append_all(make_records(1))
+    with pytest.raises(OSError, match="input/output"):
+        spool.sync()
+    spool.sync()
+    assert len(synced) == 2
+
+
 def test_a_torn_last_line_is_not_a_record(tmp_path):
     spool = Spool(tmp_path, "boot", NoJournal())
     [record] = make_records(1)
