@@ -78,11 +78,15 @@ class OutsideIdentity(models.Model):
 
 
 class PasswordReset(models.Model):
-    """A one-time link. Its token is in the letter, here is its hash."""
+    """A one-time link. Its token is in the letter, here is its hash.
+
+    It is for the password and the address that the user had then: `made_for_sha256` is of both.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     token_sha256 = models.CharField(max_length=64, unique=True)
+    made_for_sha256 = models.CharField(max_length=64, default="")
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
 

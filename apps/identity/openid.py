@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponseBase
 from joserfc.errors import JoseError
 
 from apps.common.errors import DomainError
-from apps.identity.policies import Granted, grant
+from apps.identity.policies import Granted, grant, is_subject
 
 TIMEOUT_S = 10
 
@@ -46,9 +46,11 @@ def finish(request: HttpRequest) -> dict[str, Any]:
     try:
         token = _client().authorize_access_token(request, claims_options=options)
     except (requests.RequestException, OAuthError, JoseError, ValueError, KeyError, RuntimeError) as error:
+        if isinstance(error, JoseError):
+            forget_provider()  # a key without an id says by nothing else that it has been replaced
         raise ProviderError("the identity provider did not vouch for you; try again") from error
     claims: dict[str, Any] | None = token.get("userinfo")
-    if not claims or not isinstance(claims.get("sub"), str) or not claims["sub"]:
+    if not claims or not is_subject(claims.get("sub")):
         raise ProviderError("the identity provider did not say who you are")
     return dict(claims)
 

@@ -19,6 +19,7 @@ STEPS_AROUND = 1
 RECOVERY_CODES = 10
 MEMORY_S = 3600
 LONGEST_WAIT_S = 900
+SUBJECT_CHARACTERS = 255
 PLATFORM_ROLES = {"platform_admin": "is_platform_admin", "operator": "is_operator", "finance": "is_finance"}
 TENANT_ROLES = ("tenant_admin", "developer", "viewer")
 
@@ -83,6 +84,11 @@ def matching_step(secret: str, code: str, unix_time: float) -> int | None:
     return None
 
 
+def reset_is_for(password_hash: str, address: str) -> str:
+    """What a link to a new password is tied to: after a change of either it is no longer the user's."""
+    return sha256_of(f"{password_hash}\x1f{address.lower()}")
+
+
 def normal_code(text: str) -> str:
     return "".join(text.split()).replace("-", "").lower()
 
@@ -97,6 +103,11 @@ def unseal(sealed: str, key: str) -> str:
 
 def _fernet(key: str) -> Fernet:
     return Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"second factor" + key.encode()).digest()))
+
+
+def is_subject(claim: Any) -> bool:
+    """As OpenID Connect bounds it; and Postgres takes no NUL."""
+    return isinstance(claim, str) and 0 < len(claim) <= SUBJECT_CHARACTERS and "\x00" not in claim
 
 
 @dataclass(frozen=True)

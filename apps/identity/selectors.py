@@ -10,6 +10,7 @@ from apps.common.credentials import sha256_of
 from apps.common.errors import NotFoundError
 from apps.common.sessions import SIGN_IN_ID
 from apps.identity.models import PasswordReset, RecoveryCode, SecondFactor, SignInSession
+from apps.identity.policies import reset_is_for
 from apps.tenants.models import User
 
 
@@ -50,8 +51,9 @@ def get_session(*, actor: Actor, session_id: UUID) -> SignInSession:
 
 def find_reset(*, text: str, now: datetime) -> PasswordReset | None:
     found = PasswordReset.objects.select_related("user").filter(token_sha256=sha256_of(text)).first()
-    is_open = found is not None and found.used_at is None and found.expires_at > now and found.user.is_active
-    return found if is_open else None
+    if found is None or found.used_at is not None or found.expires_at <= now or not found.user.is_active:
+        return None
+    return found if found.made_for_sha256 == reset_is_for(found.user.password, found.user.email) else None
 
 
 def find_person_of(session: Mapping[str, Any], user_id: UUID) -> User | None:

@@ -24,6 +24,7 @@ CLIENT_ID, CLIENT_SECRET = "tokenyard", "issuer-secret"
 class Issuer(BaseHTTPRequestHandler):
     key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
     stranger_key = RSAKey.generate_key(2048, {"kid": "one", "use": "sig", "alg": "RS256"})
+    unnamed_keys = [RSAKey.generate_key(2048, {"use": "sig", "alg": "RS256"}) for _ in range(2)]
     codes: dict[str, dict[str, str]] = {}
     claims_file: Path
 
@@ -32,7 +33,7 @@ class Issuer(BaseHTTPRequestHandler):
         if path == "/.well-known/openid-configuration":
             self._json(200, self._metadata())
         elif path == "/jwks":
-            self._json(200, {"keys": [self.key.as_dict(private=False)]})
+            self._json(200, {"keys": [self._key(self._person()).as_dict(private=False)]})
         elif path == "/authorize":
             self._authorize(query)
         else:
@@ -61,11 +62,21 @@ class Issuer(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _token(self, asked):
-        person = json.loads(self.claims_file.read_text())
+        person = self._person()
         now = int(time.time())
         truth = {"iss": self._url(), "aud": CLIENT_ID, "nonce": asked["nonce"], "iat": now, "exp": now + 60}
-        key = self.stranger_key if person.pop("is_forged", False) else self.key
-        return jwt.encode({"alg": "RS256", "kid": "one"}, truth | person, key)
+        known_key = self._key(person)
+        key = self.stranger_key if person.pop("is_forged", False) else known_key
+        header = {"alg": "RS256"} | ({"kid": key.kid} if key.kid else {})
+        return jwt.encode(header, truth | person, key)
+
+    def _person(self):
+        return json.loads(self.claims_file.read_text())
+
+    def _key(self, person):
+        """The usual one, or that of those without an id which the claims name."""
+        number = person.pop("unnamed_key", None)
+        return self.key if number is None else self.unnamed_keys[number]
 
     def _metadata(self):
         url = self._url()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -17,7 +18,7 @@ _NAME_CHARACTERS = 140
 
 
 @transaction.atomic
-def admit_outsider(*, issuer: str, claims: Mapping[str, str], granted: Granted, now: datetime) -> User:
+def admit_outsider(*, issuer: str, claims: Mapping[str, Any], granted: Granted, now: datetime) -> User:
     """The user of this subject, made when it comes for the first time, with the roles of its groups as they are now.
 
     A user here is never taken over by who has the same address there.
@@ -31,8 +32,8 @@ def admit_outsider(*, issuer: str, claims: Mapping[str, str], granted: Granted, 
     return user
 
 
-def _make_user(issuer: str, claims: Mapping[str, str], now: datetime) -> User:
-    email = str(claims.get("email") or "")
+def _make_user(issuer: str, claims: Mapping[str, Any], now: datetime) -> User:
+    email = _address_of(claims)
     if email and User.objects.filter(email__iexact=email).exists():
         raise ConflictError("an account here has this address already; a platform admin can take the address from it")
     user = create_user(actor=SYSTEM, username=_free_name(claims), password=None, email=email, now=now)
@@ -40,7 +41,13 @@ def _make_user(issuer: str, claims: Mapping[str, str], now: datetime) -> User:
     return user
 
 
-def _free_name(claims: Mapping[str, str]) -> str:
+def _address_of(claims: Mapping[str, Any]) -> str:
+    """None where the provider says that it has not checked it: anybody could have written another's there."""
+    is_unchecked = str(claims.get("email_verified", True)).lower() == "false"  # some send it as a text
+    return "" if is_unchecked else str(claims.get("email") or "").replace("\x00", "")
+
+
+def _free_name(claims: Mapping[str, Any]) -> str:
     wanted = str(claims.get("preferred_username") or claims.get("email") or claims["sub"]).partition("@")[0]
     base = re.sub(r"[^\w.+-]", "-", wanted)[:_NAME_CHARACTERS] or "user"
     taken = set(User.objects.filter(username__startswith=base).values_list("username", flat=True))

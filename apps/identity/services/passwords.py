@@ -9,7 +9,7 @@ from apps.common.credentials import PASSWORD_RESET, issue_credential
 from apps.common.errors import NotFoundError
 from apps.common.mail import send_on_commit
 from apps.identity.models import PasswordReset
-from apps.identity.policies import letter_buckets
+from apps.identity.policies import letter_buckets, reset_is_for
 from apps.identity.selectors import find_reset, find_user_by_name
 from apps.identity.services.attempts import take_attempt
 from apps.identity.services.sessions import end_sessions_of
@@ -46,7 +46,12 @@ def reset_password(*, token: str, password: str, now: datetime) -> User:
 @transaction.atomic
 def _send_letter(user: User, now: datetime) -> None:
     credential = issue_credential(PASSWORD_RESET)
-    PasswordReset.objects.create(user=user, token_sha256=credential.sha256, expires_at=now + LIFETIME)
+    PasswordReset.objects.create(
+        user=user,
+        token_sha256=credential.sha256,
+        made_for_sha256=reset_is_for(user.password, user.email),
+        expires_at=now + LIFETIME,
+    )
     actor = Actor(user_id=None, name="somebody")
     record_change(actor=actor, action="user.reset_requested", subject=user, now=now)
     link = f"{settings.WEB_URL}/sign-in/reset/{credential.text}/"

@@ -117,6 +117,18 @@ def test_a_local_account_is_not_taken_over_by_its_address(provider, people):
     assert browser.get("/account/").status_code == 302
 
 
+@pytest.mark.parametrize("is_verified", [False, "false"], ids=repr)
+def test_an_address_that_the_provider_has_not_verified_is_not_taken_for_the_persons(is_verified, provider, people):
+    User.objects.filter(pk=people.owner.pk).update(email="ada@example.org")
+    provider.says(email_verified=is_verified)
+    browser = Client()
+    assert sign_in(browser).status_code == 302
+    assert User.objects.get(username="ada").email == ""
+    provider.says(sub="s-2", preferred_username="bea", email="bea@example.org", email_verified=True)
+    sign_in(Client())
+    assert User.objects.get(username="bea").email == "bea@example.org"
+
+
 def test_groups_that_are_lost_take_their_roles_with_them(provider, people):
     provider.says(groups=["gold-leads", "gold-devs", "gpu-admins"])
     sign_in(Client())
@@ -138,6 +150,8 @@ def test_groups_that_are_lost_take_their_roles_with_them(provider, people):
         {"is_forged": True},
         {"sub": ""},
         {"sub": None},
+        {"sub": "s" * 256},
+        {"sub": "s\x00"},
     ],
     ids=str,
 )
@@ -149,6 +163,14 @@ def test_a_token_that_is_not_for_us_now_signs_nobody_in(lie, provider):
     assert "identity provider" in answer.content.decode()
     assert browser.get("/account/").status_code == 302
     assert not User.objects.filter(username="ada").exists()
+
+
+def test_a_key_that_took_the_place_of_another_without_an_id_is_read_for_the_next_try(provider):
+    provider.says(unnamed_key=0)
+    openid.forget_provider()
+    assert sign_in(Client()).status_code == 302
+    provider.says(unnamed_key=1)
+    assert [sign_in(Client()).status_code for _ in range(2)] == [502, 302]
 
 
 def test_the_way_back_works_once_and_only_in_the_browser_that_went(provider):

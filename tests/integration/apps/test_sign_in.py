@@ -10,12 +10,13 @@ from django.core import mail
 from django.test import Client
 
 from apps.audit.models import AuditEntry
+from apps.common.actors import SYSTEM
 from apps.common.credentials import sha256_of
 from apps.identity.models import RecoveryCode, SecondFactor, SignInSession
 from apps.identity.services.second_factor import begin_enrolment, confirm_enrolment
 from apps.tenants.models import Invitation, Membership, User
 from apps.tenants.selectors import actor_of
-from apps.tenants.services import change_role, create_service_token, invite
+from apps.tenants.services import change_access, change_password, change_role, create_service_token, invite
 from tests.factories.domain import PASSWORD
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -356,6 +357,21 @@ def test_a_forgotten_password_is_replaced_once_and_signs_out_everywhere(people, 
     assert Client().post(path, {"password": "yet another password"}).status_code == 404
     assert not is_signed_in(browser)
     assert sign_in(Client(), password="another long password").status_code == 302
+
+
+@pytest.mark.parametrize("change", [{"password": "changed by the owner"}, {"email": "moved@example.org"}], ids=str)
+def test_a_letter_for_a_new_password_is_void_once_the_password_or_the_address_is_another(change, people, letters):
+    User.objects.filter(pk=people.owner.pk).update(email="owner@example.org")
+    with letters():
+        Client().post("/sign-in/reset/", {"name": "owner"})
+    path = "/" + link_in(mail.outbox[0])
+    assert Client().get(path).status_code == 200
+    if "email" in change:
+        change_access(actor=SYSTEM, user=people.owner, now=START, **change)
+    else:
+        change_password(actor=SYSTEM, user=people.owner, now=START, **change)
+    assert Client().get(path).status_code == 404
+    assert Client().post(path, {"password": "whoever has the letter"}).status_code == 404
 
 
 def test_asking_for_a_new_password_tells_nothing_of_who_there_is(people, letters):
