@@ -35,8 +35,14 @@ class MembersView(ActorView):
 
 
 class MemberView(ActorView):
-    rules = {"*": Permission.MANAGE_MEMBERS}
+    rules = {"GET": Permission.SEE_KEYS, "*": Permission.MANAGE_MEMBERS}
     dangerous = WRITES
+
+    @extend_schema(responses=serializers.MemberSerializer)
+    def get(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:  # noqa: ARG002
+        member = selectors.get_member(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
+        self.require(policies.may_see_keys(self.actor, tenant_id))
+        return Response(serializers.MemberSerializer(member).data)
 
     @extend_schema(request=serializers.RoleSerializer, responses=serializers.MemberSerializer)
     def patch(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:

@@ -34,6 +34,7 @@ class BudgetsView(ActorView):
 
 class BudgetView(ActorView):
     rules = {"GET": Permission.SEE_TENANT, "DELETE": Permission.SET_BUDGETS}
+    reported = frozenset({"month", "spent_usd", "forecast_usd", "alerts"})
 
     @extend_schema(responses=serializers.BudgetStatusSerializer)
     def get(self, request: Request, budget_id: UUID) -> Response:  # noqa: ARG002

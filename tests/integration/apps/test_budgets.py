@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from uuid import uuid4
 
 import pytest
+import time_machine
 from django.core import mail
 
 from apps.audit.models import AuditEntry
@@ -210,6 +211,15 @@ def test_budgets_are_set_by_finance_and_a_tenants_admin_and_seen_by_its_members(
         404, 403, 204,
     ]  # fmt: skip
     assert AuditEntry.objects.filter(action="budget.deleted").count() == 1
+
+
+def test_that_something_was_spent_since_is_no_reason_to_keep_a_budget(people, as_user):
+    path = f"/api/v1/budgets/{budget_of(people.tenant).pk}/"
+    with time_machine.travel(NOW):
+        before = as_user(people.owner).get(path)
+        spend(people.tenant, 3)
+        assert as_user(people.owner).get(path).json()["spent_usd"] != before.json()["spent_usd"]
+        assert as_user(people.owner).delete(path, headers={"If-Match": before["ETag"]}).status_code == 204
 
 
 SEEN = {"owner": 2, "teammate": 2, "stranger": 0, "finance": 3}

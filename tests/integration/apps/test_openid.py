@@ -129,6 +129,11 @@ def test_an_address_that_the_provider_has_not_verified_is_not_taken_for_the_pers
     assert User.objects.get(username="bea").email == "bea@example.org"
 
 
+def test_a_refusal_that_ends_with_a_stop_gets_no_second_one(provider):
+    provider.says(email="no address")
+    assert "Enter a valid email address.<" in sign_in(Client()).content.decode()
+
+
 def test_groups_that_are_lost_take_their_roles_with_them(provider, people):
     provider.says(groups=["gold-leads", "gold-devs", "gpu-admins"])
     sign_in(Client())

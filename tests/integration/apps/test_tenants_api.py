@@ -108,6 +108,20 @@ def test_members_are_managed_by_the_owner_only(people, as_user):
     assert as_user(people.owner).delete(member).status_code == 204
 
 
+def test_a_members_role_is_not_changed_over_somebody_elses_change(people, as_user):
+    path = f"/api/v1/tenants/{people.tenant.pk}/members/"
+    found = as_user(people.owner).get(path).json()["results"]
+    path += next(each["id"] for each in found if each["username"] == people.teammate.username) + "/"
+    assert as_user(people.stranger).get(path).status_code == 404
+    assert as_user(people.finance).get(path).status_code == 403
+    tag = as_user(people.teammate).get(path)["ETag"]
+    change = {"role": "viewer"}
+    assert as_user(people.teammate).patch(path, change, headers={"If-Match": tag}).status_code == 403
+    assert as_user(people.owner).patch(path, change, headers={"If-Match": tag}).status_code == 200
+    assert as_user(people.owner).patch(path, {"role": "developer"}, headers={"If-Match": tag}).status_code == 412
+    assert as_user(people.owner).get(path).json()["role"] == "viewer"
+
+
 def test_a_tenant_admin_cannot_pull_in_a_user_of_another_tenant(people, as_user):
     path = f"/api/v1/tenants/{people.tenant.pk}/members/"
     assert as_user(people.owner).post(path, {"username": "stranger", "role": "viewer"}).status_code == 403
