@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from deploy.local import control
 from deploy.local.accounts import NoAccountError
 from deploy.local.configuration import Configuration, ConfigurationError, read_configuration
+from deploy.local.layout import DataPlaceError
 from deploy.local.ports import PortTakenError
 from deploy.local.postgres import PostgresError
 from deploy.local.programme import project_root
@@ -21,6 +22,7 @@ _REFUSALS = (
     ConfigurationError,
     DataGoneError,
     DataInUseError,
+    DataPlaceError,
     NoAccountError,
     PortTakenError,
     PostgresError,

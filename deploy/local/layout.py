@@ -6,6 +6,10 @@ from pathlib import Path
 SECRET_MODE = 0o600
 
 
+class DataPlaceError(RuntimeError):
+    """Nothing can be kept where TOKENYARD_VAR points; the message says why."""
+
+
 @dataclass(frozen=True)
 class Layout:
     var: Path
@@ -53,6 +57,13 @@ class Layout:
 
     def make(self) -> None:
         """Others may pass through `var` (Postgres runs as another account) but list nothing in it."""
+        try:
+            self._make()
+        except OSError as error:
+            message = f"nothing can be kept in {self.var} ({error.strerror}): name another directory, TOKENYARD_VAR=…"
+            raise DataPlaceError(message) from error
+
+    def _make(self) -> None:
         self.var.mkdir(parents=True, exist_ok=True)
         self.var.chmod(0o711)
         self.secrets.mkdir(mode=0o700, exist_ok=True)
