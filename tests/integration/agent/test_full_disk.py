@@ -39,7 +39,7 @@ def disk(monkeypatch):
 
 
 def engines_of(node):
-    return find_marked(f"ENGINE_OF_REPLICA={node}:replica-1")
+    return [identity for marker, identity in find_marked("ENGINE_OF_REPLICA") if marker == f"{node}:replica-1"]
 
 
 async def test_what_shall_stop_stops_though_nothing_can_be_written(node, disk):

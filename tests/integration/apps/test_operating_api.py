@@ -283,7 +283,7 @@ def test_a_replica_without_a_place_for_long_raises_an_alarm(operator):
     row = operator.get(f"/api/v1/deployments/{deployment.pk}/replicas/").data["results"][0]
     assert row["alarm"].startswith("no place was found for it")
     events = operator.get(f"/api/v1/replicas/{row['id']}/events/").data["results"]
-    assert events[0]["detail"] == row["alarm"]
+    assert events[0]["detail"] == f"{row['alarm']}: {row['detail']}"
 
 
 def test_a_deployment_is_deleted_when_nothing_of_it_is_left(operator):

@@ -98,7 +98,7 @@ async def test_a_nodes_gateway_asks_valkey_about_limits_and_may_do_nothing_else_
             ["SCAN", 0],
         ):
             with pytest.raises(redis.exceptions.NoPermissionError):
-                node.execute_command(*forbidden.split())
+                node.execute_command(*forbidden)
 
 
 def test_celery_reaches_valkey_by_the_broker_url(valkey):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.tests import Half
+from deploy.tests import Part
 
 pytestmark = pytest.mark.integration
 
@@ -17,10 +17,10 @@ def test_that_fails_the_first_time():
 """
 
 
-def half(directory, source):
+def part(directory, source):
     tests = directory / "test_it.py"
     tests.write_text(source)
-    return Half("it", [str(tests), "--rootdir", str(directory), "-q"], str(directory))
+    return Part("it", [str(tests), "--rootdir", str(directory), "-q"], str(directory))
 
 
 _ALWAYS = "def test_{number}():\n    assert False\n"
@@ -37,6 +37,6 @@ _ALWAYS = "def test_{number}():\n    assert False\n"
     ids=["by chance", "always", "six of them", "cannot be read"],
 )
 def test_what_failed_is_tried_once_more(tmp_path, capfd, source, tried_again, code):
-    it = half(tmp_path, source)
+    it = part(tmp_path, source)
     assert it.settled(it.start(None).wait()) == code
     assert ("once more, alone" in capfd.readouterr().out) == tried_again
