@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,9 @@ from apps.routing.consumers.database import in_database_thread
 from apps.tenants.matrix import Permission, may_somewhere
 from apps.tenants.selectors import actor_of
 
+log = logging.getLogger(__name__)
+
+CLOSE_TRY_LATER = 1013
 CLOSE_UNAUTHORISED = 4401
 CLOSE_FORBIDDEN = 4403
 FRAME_EVERY_S = 1.0
@@ -54,7 +58,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channel
         if refusal is not None:
             await self.close(code=refusal)
             return
-        self.pushing = asyncio.create_task(self._push())
+        self.pushing = asyncio.create_task(self._push_or_close())
 
     async def disconnect(self, code: int) -> None:  # noqa: ARG002 - Channels' signature
         if self.pushing is not None:
@@ -67,6 +71,15 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # Channel
         keys = read_keys(text_data)
         if keys is not None:
             self._shown.ask(keys)
+
+    async def _push_or_close(self) -> None:
+        """A page whose figures cannot be read comes again; one that is told nothing any more would stand still."""
+        try:
+            await self._push()
+        except Exception:
+            log.exception("live figures could not be read or sent")
+            with contextlib.suppress(OSError, RuntimeError):  # the page has gone
+                await self.close(code=CLOSE_TRY_LATER)
 
     async def _push(self) -> None:
         await self.send_json(await in_database_thread(read_history, now_s=time.time()))

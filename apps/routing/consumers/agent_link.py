@@ -36,6 +36,7 @@ Frame = frames.FromAgent | frames.LooseUsageBatch
 
 MAX_FRAME_CHARACTERS = 4 * 1024 * 1024
 MAX_BATCHES_IN_WORK = 2
+MAX_DECISIONS = 1024  # of one node's, while the database is slow
 HELLO_TIMEOUT_S = 10.0
 SILENCE_TIMEOUT_S = 30.0
 CLOSE_TOO_BIG = 1009
@@ -127,7 +128,7 @@ class AgentLink:
             self._hub.seen(self.node_id)
         self._hub.telemetry_came(self.node_id, structs.replace(frame.body, decisions=[]), now.timestamp())
         await self.push(self._hub.newest_for(self.node_id))
-        self._unwritten = frame.body
+        self._unwritten = _with_untold(frame.body, self._unwritten)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_newest())
 
@@ -183,6 +184,13 @@ class AgentLink:
         if self._is_open and code is not None:
             self._is_open = False
             await self._send({"type": "websocket.close", "code": code})
+
+
+def _with_untold(newest: NodeTelemetry, unwritten: NodeTelemetry | None) -> NodeTelemetry:
+    """Decisions are told once each, and so those of one that is not written come with the next, the newest of them."""
+    if unwritten is None or not unwritten.decisions:
+        return newest
+    return structs.replace(newest, decisions=[*unwritten.decisions, *newest.decisions][-MAX_DECISIONS:])
 
 
 def _decoded(text: str) -> Frame | None:

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import socket
+import struct
 import time
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -16,6 +18,9 @@ from tests.support.raw_http import call
 from workers.contracts.snapshot import GatewayAddress, Snapshot
 from workers.gateway.front import delivery
 from workers.gateway.front.proofs import prove
+from workers.gateway.http.call import Call
+from workers.gateway.http.turns import Turn
+from workers.gateway.http.upstream import EnginePool
 from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, PROOF
 
 pytestmark = pytest.mark.integration
@@ -233,6 +238,66 @@ async def test_what_another_gateway_asked_for_is_billed_if_it_heard_of_the_answe
     used = (record.input_tokens > 0, record.output_tokens, record.wasted_tokens, record.cost_pico_usd > 0)
     assert used == ((True, 7, 0, True) if is_heard else (False, 0, 7, False))
     assert record.error_code == ("" if is_heard else "not_delivered")
+
+
+@pytest.mark.parametrize("turned_elsewhere", [False, True])
+async def test_a_whole_answer_is_billed_up_to_where_the_client_left_unless_another_node_was_asked(
+    tmp_path, turned_elsewhere
+):
+    async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        request = forwarded("s", time.time(), max_tokens=500)
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            async with deaf_client(gateway.port, request) as client:
+                await asyncio.sleep(0.3)
+                if turned_elsewhere:  # which is done by a reset
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            [record] = await gateway.wait_for_records(1)
+    is_billed = record.input_tokens > 0
+    assert (record.outcome, record.error_code) == ("client_left", "not_delivered" if turned_elsewhere else "")
+    assert is_billed != turned_elsewhere
+
+
+async def test_who_is_given_up_sees_a_reset_and_not_that_the_client_has_left():
+    ended = asyncio.get_running_loop().create_future()
+
+    class Neighbour(asyncio.Protocol):
+        def data_received(self, data):
+            call.give_up()
+
+        def connection_lost(self, exc):
+            ended.set_result(exc)
+
+    server = await asyncio.get_running_loop().create_server(Neighbour, "127.0.0.1", 0)
+    async with server:
+        turn = Turn(None, asyncio.get_running_loop().call_soon, time.monotonic)
+        pool = EnginePool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", turn)
+        call = Call(pool, b"GET / HTTP/1.1\r\n\r\n", SimpleNamespace(is_client_stalled=False))
+        call.begin()
+        assert isinstance(await ended, ConnectionResetError)
+
+
+async def test_an_answer_that_is_heard_while_its_gateway_leaves_is_billed(tmp_path):
+    async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        request = forwarded("s", time.time(), max_tokens=30)
+        async with running_gateway(tmp_path, snapshot) as gateway, deaf_client(gateway.port, request) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)  # as over a line, it acknowledges later
+            await asyncio.sleep(0.1)
+            gateway.stop.set()
+            answer = await until_closed(client)
+            client.close()
+            await gateway.task
+        [record] = gateway.records()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert (record.output_tokens, record.outcome) == (30, "completed")
+
+
+async def until_closed(client):
+    received = b""
+    while piece := await asyncio.get_running_loop().sock_recv(client, 65536):
+        received += piece
+    return received
 
 
 async def test_whoever_cannot_prove_to_be_a_gateway_pays_for_what_was_asked(tmp_path, monkeypatch):

@@ -12,7 +12,14 @@ from msgspec import Struct, structs
 
 from workers.agent.engines.memory import WeightsView
 from workers.agent.storage.downloads import Progress
-from workers.agent.storage.sources import Source, arrived_bytes, fetch_command, lie_here, with_local_sources
+from workers.agent.storage.sources import (
+    Source,
+    arrived_bytes,
+    fetch_command,
+    lie_here,
+    sources_of_adapters,
+    with_local_sources,
+)
 from workers.agent.storage.weights import free_disk_bytes
 from workers.contracts.desired import ReplicaSpec
 
@@ -48,9 +55,8 @@ class Fetches:
 
     def look_at_all(self, spec: ReplicaSpec, sources: Sequence[Source], now: float) -> WeightsView | None:
         """Of the first that is not there; None when all are. Only of the weights it is known how big they are."""
-        alone = structs.replace(spec, weights_bytes=0)
-        specs = [spec, *([alone] * len(sources))]
-        views = (self.look(each, source, now) for each, source in zip(specs, sources, strict=False))
+        parts, alone = sources_of_adapters(spec) if sources else [], structs.replace(spec, weights_bytes=0)
+        views = (self.look(alone if each in parts else spec, each, now) for each in sources)
         return next((view for view in views if view is not None), None)
 
     def look(self, spec: ReplicaSpec, source: Source, now: float) -> WeightsView | None:

@@ -43,10 +43,16 @@ def sources_of(spec: ReplicaSpec, adapters: Mapping[str, EngineAdapter]) -> list
     """All that must lie here before it starts: its weights, and then its LoRA adapters."""
     weights = source_of(spec, adapters)
     try:
-        parts = [_source_of_adapter(spec, name) for name in sorted(spec.lora_adapters)]
+        parts = sources_of_adapters(spec)
     except SpecRefusedError:
         return []
-    return [each for each in (weights, *parts) if each is not None]
+    return parts if weights is None else [weights, *parts]
+
+
+def sources_of_adapters(spec: ReplicaSpec) -> list[Source]:
+    """Raises SpecRefusedError."""
+    found = (_source_of_adapter(spec, name) for name in sorted(spec.lora_adapters))
+    return [each for each in found if each is not None]
 
 
 def _source_of_adapter(spec: ReplicaSpec, name: str) -> Source | None:

@@ -2,7 +2,8 @@
 
 A gateway that hears nothing of a node asks the next one, which answers and bills. The node that was cut off meanwhile
 works on: it cannot know of the other, but its kernel knows whether anything of the answer has arrived. Until that is
-known the record stands in the journal, as of an answer that did.
+known the record stands in the journal, as of an answer that did. A gateway whose client has left asks nobody else, and
+closes its side of the connection; one that turns to another node resets it.
 """
 
 import asyncio
@@ -69,7 +70,7 @@ class Delivery:
             self._client.transport.abort()  # and then nothing of it can arrive any more
 
     def _connection_ends(self) -> None:
-        self._is_heard = self._has_arrived()
+        self._is_heard = self._client.has_left or self._has_arrived()
         if self._record is not None:
             self._end(self._record, is_heard=self._is_heard)
 

@@ -149,7 +149,7 @@ class Forwarding:
             return
         if call.was_asked:
             self._lost = None  # the record is written there
-        call.abandon()
+        call.give_up()
         logger.warning("another node's gateway has fallen silent: %s", pool.authority.decode())
         if self._head is None:
             self._ask_next()

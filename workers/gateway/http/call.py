@@ -54,6 +54,12 @@ class Call:
             upstream.abandon()
         self._asker = None
 
+    def give_up(self) -> None:
+        """As `abandon`, but it looks as if the line had broken: somebody else is asked."""
+        if self._upstream is not None:
+            self._upstream.reset_when_closed()
+        self.abandon()
+
     def hang_up(self, reader: AnswerReader) -> bool:
         """As `abandon`, but `reader` hears what was said until then, and the end. False: nothing was done."""
         if self._upstream is None or not self._upstream.hang_up(reader):

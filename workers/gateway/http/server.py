@@ -51,6 +51,7 @@ class ClientConnection(asyncio.Protocol):
         "_waiting",
         "before_end",
         "current",
+        "has_left",
         "is_closing",
         "is_gone",
         "is_last",
@@ -82,6 +83,7 @@ class ClientConnection(asyncio.Protocol):
         self.current: HttpRequest | None = None
         self.owner: ResponseOwner | None = None
         self.before_end: Callable[[], None] | None = None  # what is to be asked of the socket as long as there is one
+        self.has_left = False
         self.is_closing = False
         self.is_gone = False
         self.is_last = False
@@ -115,7 +117,8 @@ class ClientConnection(asyncio.Protocol):
             owner.client_left()
 
     def eof_received(self) -> bool:
-        return False  # a client that closes its side has left, as uvicorn (and so vLLM) sees it
+        self.has_left = True  # a client that closes its side has, as uvicorn (and so vLLM) sees it
+        return False
 
     def pause_writing(self) -> None:
         self.write_paused_at = self._loop.time()
@@ -173,8 +176,7 @@ class ClientConnection(asyncio.Protocol):
         if request is not None and request.sink is not None:
             request.sink.abandon()
         if must_close or self.is_closing or is_over or request is None or not request.keeps_alive:
-            self.is_closing = True
-            self._turn.close(self.transport)
+            self._close()
         elif self._waiting:
             self._loop.call_soon(self._next)
         elif self._refusal is not None:
@@ -222,9 +224,9 @@ class ClientConnection(asyncio.Protocol):
     def close_when_idle(self) -> None:
         """For shutdown: a connection in the middle of a request or an answer closes after it."""
         self.is_last = True
-        if self.current is None and not self._waiting and self._reader.began_at is None:
-            self.is_closing = True
-            self._turn.close(self.transport)
+        is_idle = self.current is None and not self._waiting and self._reader.began_at is None
+        if is_idle and not self.is_closing:
+            self._close()
 
     def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:
         """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
@@ -293,10 +295,23 @@ class ClientConnection(asyncio.Protocol):
         self.write(self.head(refusal.status, lines) + body)
         self._loop.call_soon(self._linger)
 
+    def _close(self) -> None:
+        """Where it is still to be known whether the last answer arrives, the other side closes first."""
+        self.is_closing = True
+        if self.before_end is None:
+            self._turn.close(self.transport)
+        else:
+            self._loop.call_soon(self._close_own_side)
+
     def _linger(self) -> None:
         """What the client still sends is thrown away: to close on it would reset the connection, and the answer too."""
-        is_sending = self._reader.began_at is not None
-        if is_sending and not self.is_gone and self.transport.can_write_eof():
+        if self._reader.began_at is not None:
+            self._close_own_side()
+        else:
+            self._turn.close(self.transport)
+
+    def _close_own_side(self) -> None:
+        if not self.is_gone and self.transport.can_write_eof():
             self.transport.write_eof()
             self._loop.call_later(LINGER_S, self.transport.close)
         else:

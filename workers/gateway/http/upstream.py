@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import socket
 import ssl
+import struct
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ MAX_HEADER_BYTES = 256 * 1024
 LAST_WORDS_S = 1.0
 _END_OF_HEAD = b"\r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
+_NOT_AT_ALL = struct.pack("ii", 1, 0)
 
 
 class UpstreamError(Exception):
@@ -98,6 +101,9 @@ class UpstreamConnection(asyncio.Protocol):
         """Closes at once: the engine sees that nobody waits for its answer any more."""
         self._reader = None
         self.transport.abort()
+
+    def reset_when_closed(self) -> None:
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_AT_ALL)
 
     def hang_up(self, reader: AnswerReader) -> bool:
         """Closes this side: the engine sees the same, and `reader` hears what it had said by then. False: not here."""

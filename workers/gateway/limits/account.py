@@ -11,6 +11,8 @@ _WINDOW_S = WINDOW_MS / 1000
 _KEEP_MINUTE_MS = 3_600_000
 _KEEP_PERIOD_MS = 40 * 86_400_000
 _KEEP_FOREVER_MS = 4_000_000_000_000
+# No request will ever use so much, but it may ask for more; messages have 64 bits, and so has the time until it fits.
+_MOST_WANTED = 2**46
 
 
 class Account:
@@ -162,8 +164,8 @@ class Account:
             returned=self.returned,
             reserved=self.reserved,
             recent=self._count_recent(now),
-            head=self.head,
-            need=max(self.lacks - self.free, 0),
+            head=min(self.head, _MOST_WANTED),
+            need=min(max(self.lacks - self.free, 0), _MOST_WANTED),
             extra=self._welcome(),
         )
         self.is_dirty = False

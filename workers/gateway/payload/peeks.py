@@ -11,6 +11,8 @@ from workers.gateway.payload.flags import is_true
 _MAX_END_USER = 256
 _MAX_NUMBER_LETTERS = 32
 _MAX_NUMBER = 2**31
+_MAX_CHOICES = 16384  # vLLM's own bound; it refuses more, as all others do
+_MAX_OF_ALL = 2**62
 _PAST_64_BITS = 2**63
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9_]+(?:\.[0_]*)?")
 _decode_prompts = msgspec.json.Decoder(list[Raw]).decode
@@ -47,7 +49,8 @@ def end_user_of(found: Peek) -> str:
 
 def choices_of(found: Peek) -> int:
     """Of each prompt."""
-    return 1 if found.n is None else max(_whole_number(found.n) or 1, 1)
+    choices = None if found.n is None else _whole_number(found.n)
+    return choices if choices is not None and 1 <= choices <= _MAX_CHOICES else 1
 
 
 def prompts_of(found: Peek) -> int:
@@ -66,7 +69,7 @@ def limit_of_all(found: Peek, limit: int) -> int:
     """Of all choices of all prompts together, where each may have `limit` tokens."""
     if found.n is None and found.prompt is NO_TEXT:
         return limit
-    return limit * choices_of(found) * prompts_of(found)
+    return min(limit * choices_of(found) * prompts_of(found), _MAX_OF_ALL)
 
 
 def output_limit_of(found: Peek, fields: tuple[str, ...]) -> int | None:

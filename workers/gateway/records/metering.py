@@ -100,7 +100,7 @@ class Meter:
     def settle(self, request: Settlement, used: Used, outcome: Outcome, status: int, error_code: str = "") -> None:
         """Called exactly once per request, before the last byte of its answer is written."""
         now = self._monotonic()
-        sequence = 0 if request.is_kept else self._next_sequence()
+        sequence = 0 if request.is_kept or request.awaits_delivery else self._next_sequence()
         record = self._record(request, used, now, sequence, outcome=outcome, status=status, error_code=error_code)
         if request.awaits_delivery:
             self.keepers.pop(request.record_id)(record)
@@ -113,10 +113,10 @@ class Meter:
             self._write(record, now)
 
     def write_delivered(self, request: Settlement, record: UsageRecord) -> None:
-        """What `settle` gave to a keeper because it awaited its delivery."""
+        """What `settle` gave to a keeper. It is numbered only here: in the spool numbers follow each other."""
         if self._settled is not None:
             self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
-        self._write(record, self._monotonic())
+        self._write(msgspec.structs.replace(record, sequence=self._next_sequence()), self._monotonic())
 
     def write_kept(self, record: UsageRecord) -> None:
         """As one of this process, whichever settled it."""

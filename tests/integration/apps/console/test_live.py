@@ -7,11 +7,13 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async
 from django.conf import settings
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
 from apps.common.valkey import new_async_client
-from apps.console.consumers import CLOSE_FORBIDDEN, CLOSE_UNAUTHORISED
+from apps.console import consumers
+from apps.console.consumers import CLOSE_FORBIDDEN, CLOSE_TRY_LATER, CLOSE_UNAUTHORISED
 from apps.console.selectors.live import read_frame
 from apps.identity.services.sessions import end_sessions_of
 from apps.telemetry.policies import NodeFrame
@@ -164,3 +166,14 @@ async def test_an_open_link_ends_with_the_role_the_session_or_the_account(what, 
     while (message := await link.receive_output(timeout=5))["type"] != "websocket.close":
         assert json.loads(message["text"])["type"] == "frame"
     assert message["code"] == code
+
+
+async def test_a_page_whose_figures_cannot_be_read_is_told_to_come_again(monkeypatch):
+    def no_database(*, now_s):
+        raise OperationalError("the server has gone away")
+
+    monkeypatch.setattr(consumers, "read_history", no_database)
+    people = await database_sync_to_async(make_people)()
+    link = await database_sync_to_async(link_of)(people.operator)
+    await opened(link)
+    assert await link.receive_output(timeout=5) == {"type": "websocket.close", "code": CLOSE_TRY_LATER}

@@ -10,12 +10,14 @@ import pytest
 from apps.routing.consumers import agent_link
 from apps.routing.consumers.agent_link import AgentLink
 from apps.routing.consumers.session import Newest
+from workers.contracts.decisions import RequestDecision
 from workers.contracts.link import Hello, Telemetry
 from workers.contracts.telemetry import NodeTelemetry, ReplicaReport
 
 pytestmark = pytest.mark.unit
 
 FRAMES = 50
+DECISION = {"tenant_id": "t", "service_class": "gold", "version_id": "v", "arrived_at": 0.0, "is_over": True}
 
 
 class Hub:
@@ -38,13 +40,17 @@ class Hub:
         return Newest()
 
 
-def frame(sequence):
+def frame(sequence, decisions=()):
     report = ReplicaReport(replica_id="r", state="ready", detail=str(sequence))
     body = NodeTelemetry(
         node_id="n", boot_id="b", sequence=sequence, sampled_at=0.0, snapshot_generation=0, desired_generation=0,
-        replicas=[report],
+        replicas=[report], decisions=[decision(each) for each in decisions],
     )  # fmt: skip
     return Telemetry(body=body)
+
+
+def decision(request_id):
+    return RequestDecision(request_id=request_id, **DECISION)
 
 
 async def until(holds):
@@ -57,33 +63,69 @@ def received(content):
     return {"type": "websocket.receive", "text": msgspec.json.encode(content).decode()}
 
 
-async def test_it_hears_on_and_the_database_gets_the_first_and_the_newest(monkeypatch):
-    slow, written = asyncio.Event(), []
+class Database:
+    """Takes the first write, and no other before it `answers`."""
 
-    async def write_news(node_id, news, now):
-        written.append(news.replicas[0].detail)
-        await slow.wait()
+    def __init__(self):
+        self.answers = asyncio.Event()
+        self.news, self.decisions = [], []
+
+    async def write_news(self, node_id, news, now):
+        self.news.append(news.replicas[0].detail)
+        await self.answers.wait()
         return True
 
-    async def nothing(*_):
-        pass
+    async def write_decisions(self, node_id, decisions, now):
+        self.decisions += [each.request_id for each in decisions]
 
-    monkeypatch.setattr(agent_link, "write_news", write_news)
+
+async def nothing(*_):
+    pass
+
+
+@pytest.fixture
+def database(monkeypatch):
+    database = Database()
+    monkeypatch.setattr(agent_link, "write_news", database.write_news)
+    monkeypatch.setattr(agent_link, "write_decisions", database.write_decisions)
     monkeypatch.setattr(agent_link, "write_hello", nothing)
     monkeypatch.setattr(agent_link, "snapshot_key", lambda: None)
     monkeypatch.setattr(agent_link, "public_key_text", lambda key: "key")
+    return database
+
+
+@pytest.fixture
+async def linked():
+    """The messages of a link that runs, and its hub."""
     messages, hub = asyncio.Queue(), Hub()
     link = AgentLink(SimpleNamespace(pk=UUID(int=1), name="n"), hub, messages.get, nothing)
     running = asyncio.create_task(link.run())
-    for each in (Hello(node_id="n", boot_id="b", agent_version="1"), frame(1)):
-        messages.put_nowait(received(each))
-    await until(lambda: written)
+    messages.put_nowait(received(Hello(node_id="n", boot_id="b", agent_version="1")))
+    yield messages, hub
+    messages.put_nowait({"type": "websocket.disconnect"})
+    await running
+
+
+async def test_it_hears_on_and_the_database_gets_the_first_and_the_newest(database, linked):
+    messages, hub = linked
+    messages.put_nowait(received(frame(1)))
+    await until(lambda: database.news)
     for sequence in range(2, FRAMES + 1):
         messages.put_nowait(received(frame(sequence)))
     await until(lambda: len(hub.heard) == FRAMES)
-    slow.set()
-    await until(lambda: len(written) > 1)
+    database.answers.set()
+    await until(lambda: len(database.news) > 1)
     assert hub.heard == list(range(1, FRAMES + 1))
-    assert written == ["1", str(FRAMES)]
-    messages.put_nowait({"type": "websocket.disconnect"})
-    await running
+    assert database.news == ["1", str(FRAMES)]
+
+
+async def test_decisions_are_told_once_and_so_none_is_left_out(database, linked):
+    messages, hub = linked
+    messages.put_nowait(received(frame(1, ["first"])))
+    await until(lambda: database.news)
+    for sequence, decisions in ((2, ["second", "third"]), (3, []), (4, ["fourth"])):
+        messages.put_nowait(received(frame(sequence, decisions)))
+    await until(lambda: len(hub.heard) == 4)
+    database.answers.set()
+    await until(lambda: len(database.decisions) > 3)
+    assert database.decisions == ["first", "second", "third", "fourth"]

@@ -37,3 +37,9 @@ def test_what_is_told_the_longest_takes_no_room_of_those_who_ask_later():
     for _ in range(100):
         told(returns, cost_s=40.0)
     assert told(returns, now=200.0, wait_s=0.0) == 0.0
+
+
+def test_what_would_take_for_ever_keeps_others_away_no_longer_than_anybody_is_told():
+    returns = Returns()
+    told(returns, cost_s=1e9)
+    assert told(returns, now=159.0, wait_s=0.0) == 1.0

@@ -1,7 +1,9 @@
 import pytest
 
+from tests.support.specs import replica_spec
 from workers.agent.storage.downloads import Progress
-from workers.agent.storage.fetches import _Fetch, _on_its_way
+from workers.agent.storage.fetches import Fetches, _Fetch, _on_its_way
+from workers.engines.interface import WeightsSource
 
 pytestmark = pytest.mark.unit
 
@@ -20,3 +22,10 @@ def test_how_long_it_takes_is_told_by_its_own_pace_once_that_is_known():
 
 def test_what_stands_still_promises_nothing():
     assert view(1, 200.0).detail == "1.00 of 16.00 GiB"
+
+
+def test_weights_that_need_not_be_fetched_take_no_room_from_an_adapter_that_is(tmp_path):
+    spec = replica_spec(source="/mnt/weights", weights_bytes=2**60, lora_adapters={"a": "org/a"})
+    adapter = WeightsSource(repository="org/a", revision="")
+    view = Fetches(tmp_path, {}, 1.0).look_at_all(spec, [adapter], 0.0)
+    assert (view.problem, view.is_fetching) == ("", False)

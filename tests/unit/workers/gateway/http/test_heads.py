@@ -55,8 +55,9 @@ def test_only_a_whole_message_with_a_length_is_remembered(message):
     assert head_bytes(message) is None
 
 
-def test_an_engine_does_not_see_the_key_nor_what_speaks_of_the_connection():
+def test_an_engine_does_not_see_the_key_nor_what_speaks_of_the_connection_nor_what_proves_a_gateway_to_another():
     headers = [(b"authorization", b"Bearer k"), (b"connection", b"close"), (b"traceparent", b"00"), (b"x-a", b"1")]
+    headers.append((b"x-tokenyard-peer", b"1 f"))
     head = RequestHead(b"POST", b"/v1/x?q=1", headers, is_http_10=False, keeps_alive=True)
     assert head.lines_upstream == b"x-a: 1\r\n"
     assert (head.path, head.query) == (b"/v1/x", b"q=1")

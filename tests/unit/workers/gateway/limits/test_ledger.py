@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from tests.support.limits_world import World, rule
@@ -255,3 +256,11 @@ def _admitted_alone(world, gateway, count, **wants):
     ledger.failed(ledger.asks(world.now), world.now)
     askers = [world.ask(gateway, **wants) for _ in range(count)]
     return [asker for asker in askers if asker.reservation is not None]
+
+
+def test_what_a_request_asks_for_can_be_told_however_much_it_is_and_is_refused():
+    world = World([rule("tokens_per_minute", 1000)])
+    others = [world.ask(output_tokens=2**70) for _ in range(3)]
+    assert msgspec.msgpack.encode(world.send("g1"))
+    assert not any(world.outcome(each) for each in others)
+    assert world.outcome(world.ask(output_tokens=10))

@@ -36,7 +36,7 @@ def test_a_whole_number_is_read_as_the_engine_reads_it(written):
 
 
 @pytest.mark.parametrize(
-    "written", ["null", "0", "-2", "3.5", '"x"', '"nan"', '"inf"', "1e400", "[]", '"%s"' % ("9" * 99)]
+    "written", ["null", "0", "-2", "3.5", '"x"', '"nan"', '"inf"', "1e400", "[]", '"%s"' % ("9" * 99), "16385"]
 )
 def test_another_number_of_choices_is_one(written):
     assert choices_of(peek(b'{"model":"m","n":%b}' % written.encode())) == 1
@@ -53,6 +53,12 @@ def test_the_limit_of_a_request_is_that_of_all_its_choices_and_prompts():
     assert limit_of_all(peek(b'{"model":"m","n":3,"messages":[]}'), 5) == 15
     assert limit_of_all(peek(b'{"model":"m","prompt":"a"}'), 5) == 5
     assert limit_of_all(peek(b'{"model":"m","n":3,"prompt": ["a","b"]}'), 5) == 30
+
+
+def test_the_limit_of_a_request_can_be_written_down_however_much_it_asks_for():
+    prompts = b",".join([b'"a"'] * 500_000)
+    found = peek(b'{"model":"m","n":16384,"max_tokens":%d,"prompt":[%b]}' % (2**31, prompts))
+    assert 2**62 <= limit_of_all(found, 2**31) < 2**64
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,17 @@ def test_sequence_numbers_have_no_gaps_and_ids_no_doubles():
     assert len({record.record_id for record in spool.records}) == 100
 
 
+def test_what_awaits_its_delivery_gets_its_number_when_it_is_written():
+    spool, awaited, kept = MemorySpool(), settlement(awaits_delivery=True), []
+    meter = meter_with(spool, Clock())
+    meter.identify(awaited)
+    meter.keepers[awaited.record_id] = kept.append
+    meter.settle(awaited, NOTHING, "completed", 200)
+    meter.settle(settlement(), NOTHING, "completed", 200)
+    meter.write_delivered(awaited, kept[0])
+    assert [record.sequence for record in spool.records] == [1, 2]
+
+
 def test_totals_count_what_was_settled():
     spool, clock = MemorySpool(), Clock()
     meter = meter_with(spool, clock)
