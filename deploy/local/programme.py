@@ -137,7 +137,7 @@ class Programme:
         )
 
     def _knowing_less(self, spec: ProcessSpec) -> ProcessSpec:
-        """What strangers talk to, and what starts engines, knows nothing that is the control plane's own."""
+        """What strangers talk to, and what starts engines: of the control plane's own the agent has the broker only."""
         known = {name: value for name, value in spec.environment.items() if name not in _CONTROL_PLANES_OWN}
         return replace(spec, environment=known | {"TOKENYARD_VALKEY_URL": self.valkey.nodes_url})
 
