@@ -29,7 +29,7 @@ from apps.tenants.selectors import get_tenant
 @page(operators)
 @require_POST
 def default_limit_set(request: ConsoleRequest) -> HttpResponseBase:
-    form = forms.LimitForm(request.POST, auto_id="limit_%s", is_operator=True)
+    form = new_limit_form(request, request.POST)
     limit = attempt(form, lambda: services.set_limit(actor=request.actor, tenant=None, now=now(), **form.cleaned_data))
     if limit is None:
         return render_limits(request, form, {})
@@ -40,10 +40,7 @@ def default_limit_set(request: ConsoleRequest) -> HttpResponseBase:
 @page(Permission.MANAGE_TENANT)
 @require_POST
 def limit_set(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
-    tenant, form = (
-        _managed(request, tenant_id),
-        forms.LimitForm(request.POST, auto_id="limit_%s", is_operator=request.actor.is_operator),
-    )
+    tenant, form = _managed(request, tenant_id), new_limit_form(request, request.POST)
     limit = attempt(
         form, lambda: services.set_limit(actor=request.actor, tenant=tenant, now=now(), **form.cleaned_data)
     )

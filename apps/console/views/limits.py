@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.forms import Form
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, QueryDict
 from django.utils.timezone import now
 
 from apps.console import limit_forms as forms
@@ -36,8 +36,8 @@ def limits(request: ConsoleRequest) -> HttpResponseBase:
     return render_limits(request, new_limit_form(request), {})
 
 
-def new_limit_form(request: ConsoleRequest) -> forms.LimitForm:
-    return forms.LimitForm(auto_id="limit_%s", is_operator=request.actor.is_operator)
+def new_limit_form(request: ConsoleRequest, sent: QueryDict | None = None) -> forms.LimitForm:
+    return forms.LimitForm(sent, auto_id="limit_%s", is_operator=request.actor.is_operator)
 
 
 def form_key(name: str, limit: Limit) -> str:
