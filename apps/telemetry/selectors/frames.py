@@ -1,10 +1,12 @@
 """Live values out of Valkey. With Valkey away everything is unknown: empty lists, None, never a zero."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import msgspec
+from redis import Redis
 from redis.exceptions import RedisError
 
 from apps.common.valkey import blocking_client
@@ -22,20 +24,12 @@ _decode_point = msgspec.json.Decoder(SeriesPoint).decode
 
 def list_frames() -> list[NodeFrame]:
     """The newest of each node, by node id; each leaves by itself a minute after its node fell silent."""
-    try:
-        values = blocking_client().hgetall(FRAMES_KEY)
-    except (RedisError, OSError) as error:
-        log.warning("live values are unknown", extra={"error": str(error)})
-        return []
+    values = _ask(lambda valkey: valkey.hgetall(FRAMES_KEY)) or {}
     return [_decode_frame(values[node_id]) for node_id in sorted(values)]
 
 
 def get_frame(node_id: UUID) -> NodeFrame | None:
-    try:
-        value = blocking_client().hget(FRAMES_KEY, str(node_id))
-    except (RedisError, OSError) as error:
-        log.warning("live values are unknown", extra={"error": str(error)})
-        return None
+    value = _ask(lambda valkey: valkey.hget(FRAMES_KEY, str(node_id)))
     return _decode_frame(value) if value else None
 
 
@@ -45,9 +39,14 @@ def get_overview(*, now_s: float) -> Overview:
 
 def list_series(*, since_s: float) -> list[SeriesPoint]:
     """Of every process that hears nodes, oldest first; none is older than SERIES_S."""
+    values = _ask(lambda valkey: valkey.zrangebyscore(SERIES_KEY, since_s, "+inf")) or []
+    return [_decode_point(value) for value in values]
+
+
+def _ask(question: Callable[[Redis], Any]) -> Any:
+    """None when Valkey is away."""
     try:
-        values: Any = blocking_client().zrangebyscore(SERIES_KEY, since_s, "+inf")
+        return question(blocking_client())
     except (RedisError, OSError) as error:
         log.warning("live values are unknown", extra={"error": str(error)})
-        return []
-    return [_decode_point(value) for value in values]
+        return None
