@@ -7,7 +7,6 @@ that a replica's place is found without a look at them all (cheapest.py).
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
-from uuid import UUID
 
 from apps.placement.policies.board import Board
 from apps.placement.policies.cheapest import Cheapest, Rank, rank_of
