@@ -54,8 +54,12 @@ def _codes_of(codes: Any) -> Iterator[str]:
 
 
 def problem(status: int, code: str, detail: str, fields: dict[str, str] | None = None) -> Response:
-    body = {"type": f"urn:tokenyard:problem:{code}", "title": code.replace("_", " "), "status": status, "code": code}
-    return Response(body | {"detail": detail, "fields": fields or {}}, status=status, content_type=CONTENT_TYPE)
+    return Response(content_of(status, code, detail, fields), status=status, content_type=CONTENT_TYPE)
+
+
+def content_of(status: int, code: str, detail: str, fields: dict[str, str] | None = None) -> dict[str, Any]:
+    named = {"type": f"urn:tokenyard:problem:{code}", "title": code.replace("_", " "), "status": status, "code": code}
+    return named | {"detail": detail, "fields": fields or {}}
 
 
 def _with_headers(response: Response, error: exceptions.APIException) -> Response:

@@ -177,6 +177,11 @@ def no_endpoint(retry_after_s: int | None) -> GatewayError:
     )
 
 
+def misdirected() -> GatewayError:
+    """Between gateways: a client gets what the next node says."""
+    return GatewayError(421, "misdirected", "This node has no engine of it any more.")
+
+
 def engine_unavailable() -> GatewayError:
     return GatewayError(502, "engine_unavailable", "The engine failed before it answered; send the request again.")
 

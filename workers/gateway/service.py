@@ -208,6 +208,7 @@ class GatewayService:
         self._driver.weights_changed(directory.reweighed_since(previous))
         self._limits.adopt(snapshot.limits)
         self._prompts.adopt(snapshot.prompt_key)
+        self._driver.tell_stranded()
         logger.info("snapshot generation %s is active", snapshot.generation)
 
     def _offer_endpoints(self) -> None:

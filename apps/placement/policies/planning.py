@@ -7,7 +7,6 @@ that a replica's place is found without a look at them all (cheapest.py).
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
-from uuid import UUID
 
 from apps.placement.policies.board import Board
 from apps.placement.policies.cheapest import Cheapest, Rank, rank_of
@@ -46,9 +45,9 @@ def make_plan(
 def _first_plan(planner: "Planner", demands: Sequence[Demand]) -> Placed:
     """What found no place finds none later, for the board only fills up; nor does another replica like it."""
     placed: Placed = {}
-    hopeless: set[tuple[Shape, UUID, tuple[UUID, ...]]] = set()
+    hopeless: set[tuple[object, ...]] = set()
     for demand in sorted(demands, key=hardness):
-        alike = demand.shape, demand.deployment_id, demand.avoids
+        alike = demand.shape, demand.deployment_id, demand.avoids, demand.weights_key, demand.weights_bytes
         placed[demand.replica_id] = None if alike in hopeless else planner.place(demand)
         if placed[demand.replica_id] is None:
             hopeless.add(alike)

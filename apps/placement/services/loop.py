@@ -90,12 +90,13 @@ def _take_place(replica: Replica, assignment: Assignment, port: int, nodes: Sequ
 
 
 def _explain_rest(unplaced: Sequence[Demand], pending: dict[UUID, Replica], nodes: Sequence[NodeView]) -> None:
-    """Replicas of one deployment are refused for the same reasons, which are looked for once."""
+    """Replicas of one revision are refused for the same reasons, which are looked for once."""
     words: dict[UUID, str] = {}
     for demand in unplaced:
-        if demand.deployment_id not in words:
-            words[demand.deployment_id] = in_words(explain(nodes, demand)) if nodes else "no node has joined"
-        _say(pending[demand.replica_id], words[demand.deployment_id])
+        replica = pending[demand.replica_id]
+        if replica.revision_id not in words:
+            words[replica.revision_id] = in_words(explain(nodes, demand)) if nodes else "no node has joined"
+        _say(replica, words[replica.revision_id])
 
 
 def _say(replica: Replica, reason: str) -> None:

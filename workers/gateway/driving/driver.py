@@ -202,6 +202,13 @@ class Driver:
     def set_endpoints(self, endpoints: list[Endpoint]) -> None:
         """Makes these the engines that may be sent to. What runs on one that is left out runs on."""
         self._carry_out(self._roster.set_endpoints(endpoints))
+        self.tell_stranded()
+
+    def tell_stranded(self) -> None:
+        """Those that wait for what is not offered here: they may have another way."""
+        for flight in self._flights.list_waiting():
+            if not self.serves(flight.terms.version_id) and not flight.trail.is_over:
+                flight.owner.stranded()
 
     def reported(self, engine: Engine, reading: EngineReading, taken_at: float) -> None:
         """`taken_at` is on the driver's clock. Of an engine that does not tell its cache own counts stand."""

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 
 class Scheduled(Protocol):
-    """A request in the scheduler's hands. What is dispatched with a `batch` joins that and does not begin by itself."""
+    """A request in the scheduler's hands. What is dispatched with a `batch` joins that and does not begin by itself.
+
+    `stranded`: it waits, and no engine is offered for its version any more.
+    """
 
     def dispatched(self, engine: Engine, batch: Batch | None = None) -> None: ...
     def refused(self, reject: Reject) -> None: ...
     def cancelled(self, cancel: Cancel) -> None: ...
     def engine_stalled(self) -> None: ...
+    def stranded(self) -> None: ...
 
 
 class Flight:
@@ -91,6 +95,9 @@ class Flights:
             flight = self.by_id.get(draft.request_id)
             if flight is not None:
                 flight.trail.decide(draft)
+
+    def list_waiting(self) -> list[Flight]:
+        return [flight for flight in self.by_id.values() if flight.engine is None]
 
     def count_running(self) -> Counter[str]:
         """By endpoint id."""

@@ -52,6 +52,8 @@ class Candidate(Struct, eq=False):
     def go_in(self, headers: Headers) -> None:
         self.own_headers += headers
         self.exchange.begin(self.terms)
+        if not self.facilities.driver.serves(self.terms.version_id):
+            self.exchange.stranded()  # since it was understood
 
     def turn_away(self, error: GatewayError) -> None:
         api = self.path.api

@@ -6,7 +6,7 @@ waiting ──dispatched──▶ asking ──head──▶ answering ──end
    └──────────────refused, client left, engine died──────▶ settled
 """
 
-from workers.contracts.settlement import Settlement
+from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.apis.interface import AnswerStream
@@ -66,6 +66,25 @@ class Exchange(Attempting):
             self._place.take(scheduled_id)
             self._tally.note_wait()
 
+    def begin_again(self, question: Question, terms: Terms) -> None:
+        """As a request for another version, that came when this one did. Nothing of it runs, or has gone out."""
+        self._place.give_back("withdrawn", NOTHING)
+        self._question = question
+        self._tally.ask_instead(question)
+        self.begin(terms)
+
+    def step_aside(self) -> ClientConnection:
+        """Another node answers the client, and has the record."""
+        self._over()
+        self._place.give_back("withdrawn", NOTHING)
+        self._tally.forget()
+        self._client.owner = None
+        return self._client
+
+    @property
+    def question(self) -> Question:
+        return self._question
+
     @property
     def settlement(self) -> Settlement:
         return self._tally.settlement
@@ -118,6 +137,12 @@ class Exchange(Attempting):
             return
         self._abandon_attempt()
         self.answer_failed(UpstreamError("the engine makes no progress"))
+
+    def stranded(self) -> None:
+        """What an engine has begun only one of the same version goes on with, and that may come back."""
+        has_begun = self._answer.head is not None or self._continuation is not None or self._refusals
+        if self._attempt is None and not has_begun and self._facilities.reroute is not None:
+            self._facilities.reroute(self)
 
     # -- from the client's connection
 

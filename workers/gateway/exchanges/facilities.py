@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Facilities:
-    """`exchanges` are those that have begun and not ended."""
+    """`exchanges` are those that have begun and not ended. `reroute` finds another way for one that waits in vain."""
 
-    __slots__ = ("driver", "exchanges", "journal", "meter", "monotonic")
+    __slots__ = ("driver", "exchanges", "journal", "meter", "monotonic", "reroute")
 
     def __init__(self, driver: Driver, meter: Meter, journal: Journal, monotonic: Callable[[], float]) -> None:
         self.driver = driver
@@ -22,3 +22,4 @@ class Facilities:
         self.journal = journal
         self.monotonic = monotonic
         self.exchanges: set[Exchange] = set()
+        self.reroute: Callable[[Exchange], None] | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from workers.contracts.snapshot import Version
 from workers.gateway.apis.interface import API
@@ -17,7 +17,7 @@ from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.turns import Turn
 from workers.gateway.http.upstream import EnginePool, UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, PROOF
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, PROOF
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,9 @@ _NOT_PASSED_ON = frozenset(
     b"upgrade content-length x-forwarded-for x-request-id".split()
 ) | {FORWARDED, CHOSEN_VERSION, PROOF}
 _API = OpenAI()
+_MISDIRECTED = 421
+# Given an address, and whether there are others to ask after it.
+Message = Callable[[bytes, bool], bytes]
 
 
 class ElsewhereError(Exception):
@@ -39,6 +42,10 @@ class ElsewhereError(Exception):
         self.version_id = version_id
         self.pools = pools
         self.silences = silences
+
+
+class MisdirectedError(Exception):
+    """No engine of what another gateway asked for is here any more, and it can ask another."""
 
 
 class Neighbours:
@@ -64,12 +71,13 @@ class Neighbours:
         """Whether an engine of it is on another node."""
         return version is not None and bool(self._others(version))
 
-    def running(self, version: Version) -> list[EnginePool]:
-        """Of the nodes that have engines of it, another one first each time."""
+    def running(self, version: Version, stand_ins: Iterable[Version] = ()) -> list[EnginePool]:
+        """Of the nodes that have engines of it, another one first each time; then of those that have a stand-in's."""
         others = self._others(version)
         self._turns += 1
         first = self._turns % len(others) if others else 0
-        return self.silences.last([self._pool(url) for url in others[first:] + others[:first]])
+        urls = [*others[first:], *others[:first], *(url for other in stand_ins for url in self._others(other))]
+        return self.silences.last([self._pool(url) for url in dict.fromkeys(urls)])
 
     def _others(self, version: Version) -> list[str]:
         urls = self._urls() if version.node_ids else {}
@@ -93,8 +101,8 @@ class Neighbours:
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
-    `message` is what it is asked, given its address; `lost` hears of it where nobody could be asked. One that falls
-    silent (neighbour_watch.py) before a byte of its answer has come makes way for the next.
+    `lost` hears of it where nobody could be asked. One that falls silent (neighbour_watch.py) before a byte of its
+    answer has come makes way for the next, and so does one that has no engine of it any more.
     """
 
     def __init__(
@@ -102,7 +110,7 @@ class Forwarding:
         client: ClientConnection,
         request: HttpRequest,
         headers: Headers,
-        message: Callable[[bytes], bytes],
+        message: Message,
         *,
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
@@ -119,6 +127,7 @@ class Forwarding:
         self._silences = silences or Silences()
         self._heard = Heard()
         self._watch: asyncio.Task[None] | None = None
+        self._is_sent_back = False
 
     def begin(self, pools: Sequence[EnginePool]) -> None:
         """At the first of them that can be reached."""
@@ -129,7 +138,7 @@ class Forwarding:
     def _ask_next(self) -> None:
         if self._pools:
             pool = self._pools.pop(0)
-            self._call = Call(pool, self._message(pool.authority), self)
+            self._call = Call(pool, self._message(pool.authority, bool(self._pools)), self)
             self._watch = asyncio.create_task(self._leave_when_silent(pool))
             self._call.begin()
             return
@@ -187,8 +196,11 @@ class Forwarding:
     # -- from the other gateway's
 
     def answer_began(self, head: AnswerHead) -> None:
-        self._head = head
         self._heard.count += 1
+        if head.status == _MISDIRECTED and self._pools:
+            self._is_sent_back = True
+            return
+        self._head = head
         if self._request.method == b"HEAD" and self._call is not None:
             self.client_left()
             self._client.respond_with(head.status, head.lines_downstream, b"")
@@ -202,6 +214,9 @@ class Forwarding:
         call = self._end_call()
         if call is not None:
             call.ended()
+        if self._is_sent_back:
+            self._is_sent_back = False
+            self._ask_next()
         if self._head is None:
             return
         if self._answer.head is None:
@@ -221,27 +236,30 @@ class Forwarding:
             self._ask_next()
 
 
-def message_for_engine(request: HttpRequest, authority: bytes, address: str, own: Headers) -> bytes:
+def message_for_engine(request: HttpRequest, authority: bytes, address: str, own: Headers, note: bytes) -> bytes:
     """All that the client said, but for what is of its connection to this gateway; and what the gateway itself says."""
     passed = [header for header in request.head.headers if header[0] not in _NOT_PASSED_ON]
-    return _message(request, authority, address, [*passed, *own])
+    return _message(request, authority, address, [*passed, *own], note=note)
 
 
 def message_for(request: HttpRequest, authority: bytes, address: str, headers: Headers, target: bytes = b"") -> bytes:
     """None of the client's headers but those that are needed: what it says of its own address is not to be believed."""
     passed = [header for header in request.head.headers if header[0] in _OF_FILES]
-    return _message(request, authority, address, [*passed, *headers], target)
+    return _message(request, authority, address, [*passed, *headers], target=target)
 
 
-def _message(request: HttpRequest, authority: bytes, address: str, headers: Headers, target: bytes = b"") -> bytes:
+def _message(
+    request: HttpRequest, authority: bytes, address: str, headers: Headers, *, target: bytes = b"", note: bytes = b"1"
+) -> bytes:
     head = request.head
     lines = header_lines(headers)
-    return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: 1\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+    return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: %b\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         b"GET" if request.method == b"HEAD" else request.method,
         target or head.path + (b"?" + head.query if head.query else b""),
         authority,
         lines,
         FORWARDED,
+        note,
         address.encode(),
         len(request.body),
         request.body,
@@ -250,7 +268,8 @@ def _message(request: HttpRequest, authority: bytes, address: str, headers: Head
 
 def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> None:
     address = peer_of(client.transport)
-    Forwarding(client, request, headers, lambda authority: message_for(request, authority, address, [])).begin([pool])
+    message: Message = lambda authority, _: message_for(request, authority, address, [])  # noqa: E731
+    Forwarding(client, request, headers, message).begin([pool])
 
 
 def begin_elsewhere(
@@ -269,8 +288,8 @@ def begin_elsewhere(
 
     own = [(CHOSEN_VERSION, elsewhere.version_id.encode()), (b"x-request-id", request_id.encode()), (PROOF, proof)]
 
-    def message(authority: bytes) -> bytes:
-        return message_for_engine(request, authority, address, own)
+    def message(authority: bytes, has_others: bool) -> bytes:
+        return message_for_engine(request, authority, address, own, HAS_OTHERS if has_others else b"1")
 
     forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
     forwarding.begin(elsewhere.pools)

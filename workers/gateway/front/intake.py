@@ -18,10 +18,11 @@ from workers.gateway.exchanges.applying import Candidate
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.delivery import Delivery
-from workers.gateway.front.forwarding import ElsewhereError, Neighbours, begin_elsewhere
+from workers.gateway.front.forwarding import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.introduction import Introduction
 from workers.gateway.front.nodes import choose_among_nodes
-from workers.gateway.front.proofs import is_proven, prove
+from workers.gateway.front.proofs import is_proven
+from workers.gateway.front.rerouting import send_back, send_on
 from workers.gateway.front.scopes import require_scope
 from workers.gateway.front.stored import RESPONSES, refuse_what_is_kept
 from workers.gateway.http.connections import Connections
@@ -91,41 +92,23 @@ class Intake:
         own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
         try:
             self._require_admission(client, request, introduction)
-            question, terms = self._understand(request, introduction, settlement)
+            question, terms = self.understand(request, introduction, settlement)
         except GatewayError as error:
-            self._turn_away(settlement, introduction, error)
+            self.turn_away(settlement, introduction, error)
             client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
             return
         except ElsewhereError as elsewhere:
-            self._forward(client, request, introduction, settlement, elsewhere)
+            send_on(self, client, request, introduction, settlement, elsewhere=elsewhere)
             return
+        except MisdirectedError:
+            send_back(self, client, introduction, settlement)
+            return
+        if introduction.grant.tenant.keeps_prompts and self.prompts is not None:
+            self._keep_prompt(self.prompts, question, settlement)
         exchange = Exchange(self.facilities, client, question, settlement, own_headers)
         self._begin(client, exchange, question, terms, own_headers)
 
-    def _forward(
-        self,
-        client: ClientConnection,
-        request: HttpRequest,
-        introduction: Introduction,
-        settlement: Settlement,
-        elsewhere: ElsewhereError,
-    ) -> None:
-        if self.tracer is not None:
-            self.tracer.forget(settlement.record_id)
-        self.facilities.meter.identify(settlement)
-        secret, given_id = introduction.directory.snapshot.peer_secret, settlement.request_id
-        begin_elsewhere(
-            client,
-            request,
-            introduction.extra_headers,
-            elsewhere,
-            api=introduction.path.api,
-            request_id=given_id,
-            proof=prove(secret, FORWARDED, given_id.encode(), settlement.arrived_unix_s),
-            lost=lambda error: self._turn_away(settlement, introduction, error),
-        )
-
-    def _turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
+    def turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
         outcome = _outcome_of(error)
         request = Request(
             request_id=0,
@@ -191,13 +174,13 @@ class Intake:
 
     # -- what it asks for
 
-    def _understand(
+    def understand(
         self, request: HttpRequest, introduction: Introduction, settlement: Settlement
     ) -> tuple[Question, Terms]:
         """What no rule foresaw is a refusal too, so that it leaves a record as every request does."""
         try:
             return self._resolve(request, introduction, settlement)
-        except (GatewayError, ElsewhereError):
+        except (GatewayError, ElsewhereError, MisdirectedError):
             raise
         except Exception as error:
             logger.exception("request %s failed", settlement.request_id)
@@ -211,7 +194,10 @@ class Intake:
         found = peek_form(request.body, noted.get(b"content-type", b"")) if path.is_form else peek(request.body)
         model: str = found.model
         note_who(settlement, noted, found)
-        version = self._choose_version(introduction, found, model, settlement)
+        version = self.choose_version(introduction, found, model, settlement)
+        settlement.version_id = version.version_id
+        settlement.deployment_id = version.deployment_id
+        settlement.price = price_for(version, introduction.grant.tenant)
         if not path.is_form:
             check_body(request.body, directory.media_hosts)
         if request.path == RESPONSES:
@@ -235,8 +221,6 @@ class Intake:
             rank=terms.request.rank,
             alternatives=terms.alternatives,
         )
-        if introduction.grant.tenant.keeps_prompts and self.prompts is not None:
-            self._keep_prompt(self.prompts, question, settlement)
         return question, terms
 
     def _keep_prompt(self, prompts: PromptKeeper, question: Question, settlement: Settlement) -> None:
@@ -246,7 +230,7 @@ class Intake:
             body = question.request.body
             prompts.keep(settlement.record_id, settlement.tenant_id, settlement.arrived_unix_s, body)
 
-    def _choose_version(self, introduction: Introduction, found: Peek, model: str, settlement: Settlement) -> Version:
+    def choose_version(self, introduction: Introduction, found: Peek, model: str, settlement: Settlement) -> Version:
         directory = introduction.directory
         if not directory.may_use(introduction.grant, model):
             raise errors.model_not_found(model)
@@ -259,9 +243,6 @@ class Intake:
             version = choose_among_nodes(self.neighbours, introduction, model, sticky, is_here)
         if version is None:
             raise errors.no_endpoint(None)
-        settlement.version_id = version.version_id
-        settlement.deployment_id = version.deployment_id
-        settlement.price = price_for(version, introduction.grant.tenant)
         return version
 
     def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from workers.contracts.snapshot import Version
-from workers.gateway.front.forwarding import ElsewhereError, Neighbours
+from workers.gateway.front.forwarding import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.introduction import Introduction
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
 
 
 def choose_among_nodes(
@@ -15,16 +15,33 @@ def choose_among_nodes(
     sticky: str,
     is_here: Callable[[str], bool],
 ) -> Version | None:
-    """Raises ElsewhereError where it runs on another node only. What was forwarded stays here."""
-    directory, noted = introduction.directory, introduction.noted
-    if FORWARDED in noted:
-        chosen = noted.get(CHOSEN_VERSION, b"").decode("utf-8", "replace")
-        return directory.target_of(model, chosen) or directory.choose_version(model, sticky, is_here)
+    """Raises ElsewhereError where it runs on other nodes only."""
+    directory = introduction.directory
+    if FORWARDED in introduction.noted:
+        return _chosen_elsewhere(introduction, model, sticky, is_here)
 
     def runs(version_id: str) -> bool:
         return is_here(version_id) or neighbours.runs(directory.versions.get(version_id))
 
     version = directory.choose_version(model, sticky, runs)
-    if version is not None and not is_here(version.version_id) and (pools := neighbours.running(version)):
+    if version is None or is_here(version.version_id):
+        return version
+    if pools := neighbours.running(version, directory.stand_ins(model, version.version_id)):
         raise ElsewhereError(version.version_id, pools, neighbours.silences)
     return version
+
+
+def _chosen_elsewhere(
+    introduction: Introduction, model: str, sticky: str, is_here: Callable[[str], bool]
+) -> Version | None:
+    """What was forwarded stays here, or goes back to who asked: that may not know yet what has left since."""
+    directory, noted = introduction.directory, introduction.noted
+    chosen = directory.target_of(model, noted.get(CHOSEN_VERSION, b"").decode("utf-8", "replace"))
+    if chosen is not None and is_here(chosen.version_id):
+        return chosen
+    version = directory.choose_version(model, sticky, is_here)
+    if version is not None and is_here(version.version_id):
+        return version
+    if noted[FORWARDED] == HAS_OTHERS:
+        raise MisdirectedError
+    return chosen or version

@@ -19,6 +19,7 @@ from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.intake import Errand, Intake
 from workers.gateway.front.introduction import Introduction
 from workers.gateway.front.outcomes import OUTCOMES, outcome_body, read_outcome
+from workers.gateway.front.rerouting import reroute
 from workers.gateway.front.scopes import require_scope
 from workers.gateway.front.stored import RESPONSES, answer_stored
 from workers.gateway.http.connections import Connections
@@ -72,6 +73,7 @@ class Surface:
         self.meter = meter
         self._facilities = Facilities(driver, meter, journal, monotonic)
         self.intake = Intake(self._facilities, limits=limits, connections=connections, randomness=randomness)
+        self._facilities.reroute = self._reroute
         self.directory: Directory | None = None
         self.own_paths: dict[bytes, OwnPath] = {
             _MODELS: self._answer_models,
@@ -121,6 +123,18 @@ class Surface:
         directory = self._require_directory()
         introduction = Introduction(directory, errand.grant, ENGINE_PATHS[request.path], request, [])
         self.intake.take(client, request, introduction, errand)
+
+    def _reroute(self, exchange: Exchange) -> None:
+        """By what is known now. What the gateway asks itself for a batch is asked again by that."""
+        request = exchange.question.request
+        known: Introduction | None = request.head.introduction
+        if known is None or exchange.settlement.is_kept or self.stop_reason is not None:
+            return
+        try:
+            grant, directory = self.authenticate(request), self._require_directory()
+        except GatewayError:
+            return
+        reroute(self.intake, exchange, Introduction(directory, grant, known.path, request, known.extra_headers))
 
     def respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers

@@ -33,6 +33,8 @@ TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WO
 
 # Between gateways: a request that came from another one, the version that was chosen there, and that it was a gateway.
 FORWARDED = b"x-tokenyard-forwarded"
+# The value of that where whoever asks could ask another node, too: one that runs nothing of it says so, by a 421.
+HAS_OTHERS = b"others"
 CHOSEN_VERSION = b"x-tokenyard-version"
 PROOF = b"x-tokenyard-peer"
 

@@ -145,6 +145,12 @@ class Journal:
         if old is not None:
             self._give_back(old)
 
+    def forget(self, record_id: str) -> None:
+        """There will be no record of it."""
+        slot = self._open_slots.pop(record_id, None)
+        if slot is not None:
+            self._give_back(slot)
+
     def release(self, records: Iterable[UsageRecord]) -> None:
         """The spool has them."""
         take = self._open_slots.pop

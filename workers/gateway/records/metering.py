@@ -112,6 +112,12 @@ class Meter:
         else:
             self._write(record, now)
 
+    def forget(self, request: Settlement) -> None:
+        """Of one that another node answers, and records: here it used nothing."""
+        self.keepers.pop(request.record_id, None)
+        if self._settled is not None:
+            self._settled(request, 0, 0)
+
     def write_delivered(self, request: Settlement, record: UsageRecord) -> None:
         """What `settle` gave to a keeper. It is numbered only here: in the spool numbers follow each other."""
         if self._settled is not None:

@@ -42,6 +42,16 @@ class Tally:
             settlement.output_limit = limit_of_all(question.peek, question.output_limit)
         meter.identify(settlement)
 
+    def ask_instead(self, question: Question) -> None:
+        """It waits for another version now."""
+        self._question, self._slot = question, None
+
+    def forget(self) -> None:
+        """It leaves no record here."""
+        self.is_settled = True
+        self._journal.forget(self.settlement.record_id)
+        self._meter.forget(self.settlement)
+
     def note(self) -> None:
         """In the journal: what is known by now of a request that goes on."""
         if not self.is_settled and not self.settlement.is_kept:

@@ -121,9 +121,14 @@ class Directory:
         """
         version_id = self._splits[public_name].choose(sticky_id)
         if version_id and not serves(version_id):
-            others = [target.version_id for target in self.routes[public_name].targets if target.weight > 0]
+            others = [version.version_id for version in self.stand_ins(public_name, version_id)]
             version_id = next(filter(serves, others), version_id)
         return self.versions.get(version_id) if version_id else None
+
+    def stand_ins(self, public_name: str, version_id: str) -> list[Version]:
+        """The other versions of the route, while that one has no engine."""
+        targets = [target.version_id for target in self.routes[public_name].targets if target.weight > 0]
+        return [self.versions[each] for each in targets if each != version_id and each in self.versions]
 
     def target_of(self, public_name: str, version_id: str) -> Version | None:
         """The version, where the route leads to it."""

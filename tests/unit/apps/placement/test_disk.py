@@ -55,6 +55,11 @@ def test_several_replicas_of_one_version_on_a_node_count_once_and_another_versio
     assert where([disk(1, 41)], *same, other) == [1, 1, 1, 1]
 
 
+def test_a_version_that_no_disk_takes_keeps_no_other_version_of_its_deployment_away():
+    larger, smaller = with_weights(1, gib=60, key="large"), with_weights(2, gib=20, key="small")
+    assert where([disk(1, 41)], larger, smaller) == [None, 1]
+
+
 def test_what_is_promised_to_weights_on_their_way_is_not_given_twice():
     assert where([disk(1, 40.9, coming={"v": 20 * GIB})], with_weights()) == [None]
     assert where([disk(1, 41, coming={"v": 20 * GIB})], with_weights()) == [1]

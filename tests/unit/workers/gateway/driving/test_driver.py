@@ -42,6 +42,9 @@ class Asker:
     def engine_stalled(self):
         self.told.append("stalled")
 
+    def stranded(self):
+        self.told.append("stranded")
+
 
 class Yard:
     """A driver with a clock to turn and timers to look at."""

@@ -1,0 +1,158 @@
+"""Requests that wait for, or were sent to, an engine that has gone meanwhile: as in each rollout and each drain."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from tests.integration.gateway.test_models_between_nodes import CHAT, two_nodes
+from tests.support.fake_engines import fake_engine
+from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
+from tests.support.raw_http import call
+from workers.contracts.snapshot import GatewayAddress, Snapshot
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
+
+pytestmark = pytest.mark.integration
+
+SLOW = ("--time-scale", "1")
+
+
+def held_by(gateway):
+    return msgspec.json.decode((gateway.directory / "snapshot.json").read_bytes(), type=Snapshot)
+
+
+async def publish(gateway, **changes):
+    snapshot = held_by(gateway)
+    generation = snapshot.generation + 1
+    gateway.publish(msgspec.structs.replace(snapshot, generation=generation, **changes))
+    await gateway.wait_for_generation(generation)
+
+
+async def until_queued(gateway, count):
+    for _ in range(1000):
+        if gateway.service._driver.scheduler.queued_total() >= count:
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError(f"{count} do not wait")
+
+
+def narrow(snapshot, number=0):
+    """One request at a time at that engine, so that the next ones wait."""
+    engines = list(snapshot.endpoints)
+    engines[number] = msgspec.structs.replace(engines[number], max_running_requests=1)
+    return msgspec.structs.replace(snapshot, endpoints=engines)
+
+
+@asynccontextmanager
+async def two_versions(tmp_path, weights):
+    async with (
+        fake_engine("--served-model-name", "first", *SLOW) as first,
+        fake_engine("--served-model-name", "second", *SLOW) as second,
+    ):
+        ports = ([first.port], [second.port])
+        snapshot = narrow(snapshot_for(*zip(("first", "second"), weights, ports, strict=True)))
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            yield gateway
+
+
+async def test_what_waits_for_a_version_whose_last_engine_goes_is_answered_by_another_of_the_route(tmp_path):
+    async with two_versions(tmp_path, (100, 0)) as gateway:
+        asked = [asyncio.create_task(gateway.chat(max_tokens=60)) for _ in range(6)]
+        await until_queued(gateway, 5)
+        snapshot = held_by(gateway)
+        shares = zip(snapshot.routes[0].targets, (1, 99), strict=True)
+        targets = [msgspec.structs.replace(target, weight=weight) for target, weight in shares]
+        routes = [msgspec.structs.replace(snapshot.routes[0], targets=targets)]
+        await publish(gateway, routes=routes, endpoints=snapshot.endpoints[1:])
+        answers = [await each for each in asked]
+        records = await gateway.wait_for_records(6)
+    assert {answer.status for answer in answers} == {200}
+    assert {answer.json()["model"] for answer in answers} == {"demo-chat"}
+    first, second = (version.version_id for version in snapshot.versions)
+    assert sorted(record.version_id for record in records) == sorted([first, *[second] * 5])
+    assert [record.attempts for record in records] == [1] * 6
+    assert {record.output_tokens for record in records} == {60}
+
+
+async def test_what_waits_where_the_last_engine_goes_is_answered_by_another_node_and_recorded_there_once(tmp_path):
+    async with two_nodes(tmp_path, (100, 0), *SLOW) as (here, there):
+        whole = held_by(here)
+        await publish(here, endpoints=narrow(whole).endpoints)
+        asked = [asyncio.create_task(here.chat(max_tokens=60)) for _ in range(4)]
+        await until_queued(here, 3)
+        for gateway in (here, there):
+            snapshot = held_by(gateway)
+            targets = [msgspec.structs.replace(target, weight=1) for target in snapshot.routes[0].targets]
+            routes = [msgspec.structs.replace(snapshot.routes[0], targets=targets)]
+            versions = [msgspec.structs.replace(version, node_ids=["other"]) for version in snapshot.versions]
+            kept = [] if gateway is here else snapshot.endpoints
+            await publish(gateway, routes=routes, versions=versions, endpoints=kept)
+        answers = [await each for each in asked]
+        own, others = await here.wait_for_records(1), await there.wait_for_records(3)
+    assert {answer.status for answer in answers} == {200}
+    assert (len(own), len(others)) == (1, 3)
+    assert len({record.request_id for record in [*own, *others]}) == 4
+
+
+async def test_a_forwarded_request_gets_another_version_where_the_chosen_one_has_just_left(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (_, there):
+        first = held_by(there).versions[0].version_id
+        headers = authorised() | {FORWARDED.decode(): "1", CHOSEN_VERSION.decode(): first}
+        answer = await asyncio.wait_for(call(there.port, "POST", CHAT, chat_body("hi", max_tokens=3), headers), 10)
+    assert answer.status == 200
+
+
+async def test_a_node_whose_engine_has_gone_sends_a_request_back_and_the_next_is_asked(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        (tmp_path / "empty").mkdir()
+        async with running_gateway(tmp_path / "empty", held_by(there), node_id="empty") as empty:
+            await publish(empty, endpoints=[])
+            snapshot = held_by(here)
+            versions = [msgspec.structs.replace(each, node_ids=["empty", "other"]) for each in snapshot.versions]
+            address = GatewayAddress(node_id="empty", url=f"http://127.0.0.1:{empty.port}")
+            await publish(here, versions=versions, gateways=[*snapshot.gateways, address])
+            answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(4)]
+            records = await there.wait_for_records(4)
+            assert empty.records() == here.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert {record.output_tokens for record in records} == {3}
+
+
+async def test_who_could_ask_nobody_else_is_not_sent_back(tmp_path):
+    async with fake_engine("--served-model-name", "demo-chat", *SLOW) as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        known = [
+            GatewayAddress(node_id="n1", url="http://127.0.0.1:1"),
+            GatewayAddress(node_id="n2", url="http://127.0.0.1:2"),
+        ]
+        empty = msgspec.structs.replace(snapshot, endpoints=[], gateways=known)
+        async with running_gateway(tmp_path, empty) as gateway:
+            alone = {FORWARDED.decode(): "1", "x-request-deadline-ms": "300"}
+            answer = await call(gateway.port, "POST", CHAT, chat_body("hi"), authorised() | alone)
+            others = {FORWARDED.decode(): HAS_OTHERS.decode()}
+            sent_back = await call(gateway.port, "POST", CHAT, chat_body("hi"), authorised() | others)
+            [record] = await gateway.wait_for_records(1)
+    assert answer.status in (429, 503, 504)
+    assert (sent_back.status, sent_back.json()["error"]["code"]) == (421, "misdirected")
+    assert record.status == answer.status
+
+
+async def test_what_another_gateway_has_waiting_where_the_last_engine_goes_is_sent_back(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        (tmp_path / "leaving").mkdir()
+        snapshot = narrow(held_by(there))
+        async with running_gateway(tmp_path / "leaving", snapshot, node_id="leaving") as leaving:
+            address = GatewayAddress(node_id="leaving", url=f"http://127.0.0.1:{leaving.port}")
+            versions = [msgspec.structs.replace(each, node_ids=["leaving", "other"]) for each in snapshot.versions]
+            gateways = [*snapshot.gateways, address]
+            await publish(leaving, versions=versions, gateways=gateways)
+            await publish(here, versions=versions, gateways=gateways)
+            asked = [asyncio.create_task(here.chat(max_tokens=80)) for _ in range(8)]
+            await until_queued(leaving, 3)
+            await publish(leaving, endpoints=[])
+            answers = [await asyncio.wait_for(each, 30) for each in asked]
+            own, others = await leaving.wait_for_records(1), await there.wait_for_records(7)
+    assert {answer.status for answer in answers} == {200}
+    assert (len(own), len(others)) == (1, 7)
+    assert len({record.request_id for record in [*own, *others]}) == 8
