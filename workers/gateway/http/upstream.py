@@ -29,8 +29,8 @@ _NOT_AT_ALL = struct.pack("ii", 1, 0)
 class UpstreamError(Exception):
     """The engine could not be reached, or broke off its answer.
 
-    `was_reset`: the connection did not end in good order. A kernel closes that of a process that is killed in good order
-    too, if all that came by it had been read.
+    `was_reset`: the connection did not end in good order. A process that is killed resets only those by which something
+    has come that it had not read.
     """
 
     def __init__(self, why: str, *, was_reset: bool = False) -> None:
