@@ -1,7 +1,9 @@
 """The fake engine over real sockets: who leaves, what fails, and how much it carries."""
 
 import asyncio
+import gc
 import json
+import socket
 import sys
 
 import pytest
@@ -33,6 +35,16 @@ async def ledger(server, request_id):
     response = await call(server.port, "GET", f"/fake/requests?request_id={request_id}")
     [entry] = response.json()["requests"]
     return entry
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_is_being_accepted_as_the_engine_closes_is_closed_too(turns):
+    async with fake_engine() as server:
+        client = socket.create_connection(("127.0.0.1", server.port))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    client.close()
+    gc.collect()  # which warns of what is open, and that fails the test
 
 
 def words_of(response):

@@ -139,19 +139,24 @@ def withdrawn(number: int, record_id: str) -> Reply:
     return Reply(None, record)
 
 
-def hand_in(node: Node, *, items: int, content: bytes | None = None) -> Batch:
+def hand_in(node: Node, *, items: int, content: bytes | None = None, batch_id: str = "batch_1") -> Batch:
     """Not yet looked at by any gateway."""
 
     store = Store(node.directory)
     content = chats(items) if content is None else content
     file = StoredFile(
-        file_id="file-in", tenant_id="t", purpose="batch", filename="in", size_bytes=len(content), created_at=NOW
+        file_id=f"file-of-{batch_id}",
+        tenant_id="t",
+        purpose="batch",
+        filename="in",
+        size_bytes=len(content),
+        created_at=NOW,
     )
     arrived = store.path_of(".arrived")
     arrived.write_bytes(content)
     store.adopt_file(file, arrived)
     batch = Batch(
-        batch_id="batch_1",
+        batch_id=batch_id,
         tenant_id="t",
         key_id="k",
         endpoint="/v1/chat/completions",

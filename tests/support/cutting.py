@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+from tests.support.closing import stop_accepting
+
 EVENTS_BEFORE_THE_CUT = 9
 
 
@@ -28,6 +30,7 @@ async def cutting_proxy(engine_port):
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
+        await stop_accepting(server)
         server.close()
         for transport in opened:  # the gateway's own probes are kept alive
             transport.abort()

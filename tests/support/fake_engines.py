@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+from tests.support.closing import stop_accepting
 from workers.engines.fake.options import build_parser, engine_options, initial_faults
 from workers.engines.fake.server import FakeServer
 
@@ -24,6 +25,7 @@ async def fake_engine(*arguments: str, exits: list[int] | None = None) -> AsyncI
     try:
         yield server
     finally:
+        await stop_accepting(server._server)
         await server.close()
         # Connections are closed by callbacks of the loop.
         await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +75,8 @@ async def exchange(port: int, raw: bytes, timeout_s: float = 100) -> RawResponse
             answer = await reader.read(-1)
         finally:
             writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
     return parse_response(answer)
 
 

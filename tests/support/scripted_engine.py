@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.support.closing import stop_accepting
+
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 PAUSE_S = 0.002
 
@@ -60,6 +62,8 @@ async def scripted_engine(script: list[bytes], *, closes: bool = False) -> Async
     try:
         yield engine
     finally:
+        await stop_accepting(server)
         for writer in engine.writers:
             writer.transport.abort()
         server.close()
+        await asyncio.sleep(0)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from tests.support.closing import stop_accepting
+
 _READ_BYTES = 64 * 1024
 
 
@@ -48,5 +50,6 @@ async def wire_to(port: int) -> AsyncIterator[Wire]:
     try:
         yield wire
     finally:
+        await stop_accepting(server)
         wire.cut()
         server.close()

@@ -113,6 +113,10 @@ class Fleet:
         """Open ones with nothing to prefill."""
         return [endpoint for endpoint in self._open.values() if not endpoint.prefilling]
 
+    @property
+    def runs_nothing(self) -> bool:
+        return not self._running
+
     # the best endpoint
 
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:

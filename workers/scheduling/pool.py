@@ -260,7 +260,8 @@ class Pool:
         members: list[Ticket] = []
         tokens = 0
         while endpoint.has_slot() and len(members) < window.batching.max_requests:
-            ticket = self._queue.pop() or self.plan.densest_parked(now) or self.plan.next_late()
+            ticket = self._queue.pop() or self.plan.densest_parked(now)
+            ticket = ticket or self.plan.next_late(nothing_runs=self.fleet.runs_nothing)
             if ticket is None:
                 break
             tokens += ticket.request.prompt_tokens

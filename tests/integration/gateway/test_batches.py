@@ -74,6 +74,7 @@ async def test_items_that_the_engine_refuses_are_in_the_error_file(tmp_path):
         ([line("a"), "nonsense"], "invalid_json_line", 2, None),
         ([line("a"), line("a")], "duplicate_custom_id", 2, "custom_id"),
         ([line("")], "missing_required_parameter", 1, "custom_id"),
+        ([line("a"), line("\ud800")], "missing_required_parameter", 2, "custom_id"),
         ([line("a", method="GET")], "invalid_method", 1, "method"),
         ([line("a", url="/v1/completions")], "invalid_url", 1, "url"),
         ([line("a", {"messages": []})], "invalid_request", 1, "body.model"),

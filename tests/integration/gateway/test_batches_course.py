@@ -9,6 +9,7 @@ from tests.support.batches import create, ended, item_records, jsonl, line, line
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import chat_body, running_gateway, snapshot_for
 from workers.contracts.limits import LimitRule, TenantLimits
+from workers.gateway.batches import stages
 from workers.gateway.batches.runner import CLOSING_GRACE_S
 from workers.gateway.batches.store import Store
 
@@ -140,6 +141,23 @@ async def test_an_input_file_that_is_gone_fails_the_batch(node):
     store.close()
     batch, _, _ = await course(node, batch)
     assert (batch.status, batch.errors[0].code) == ("failed", "input_file_not_found")
+
+
+async def test_what_is_wrong_with_one_batch_holds_up_no_other(node, monkeypatch):
+    faulty, sound = hand_in(node, items=2), hand_in(node, items=2, batch_id="sound")
+    begin = stages.begin
+
+    def begin_but_one(store, batch, check, now):
+        if batch.batch_id == faulty.batch_id:
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "as of a custom_id")
+        begin(store, batch, check, now)
+
+    monkeypatch.setattr(stages, "begin", begin_but_one)
+    batch, output, _ = await course(node, sound)
+    assert (batch.status, len(output)) == ("completed", 2)
+    monkeypatch.setattr(stages, "begin", begin)
+    batch, output, _ = await course(node, faulty)
+    assert (batch.status, len(output)) == ("completed", 2)
 
 
 async def test_items_keep_their_order_whatever_they_hold(node):

@@ -258,6 +258,68 @@ async def test_a_whole_answer_is_billed_up_to_where_the_client_left_unless_anoth
     assert is_billed != turned_elsewhere
 
 
+async def test_a_client_that_left_is_billed_though_its_kernel_reset_what_was_written_before_that_was_seen(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(delivery, "_bytes_heard", lambda client: 0)
+    async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "1") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
+        request = forwarded("s", time.time(), max_tokens=500)
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            async with deaf_client(gateway.port, request):
+                await asyncio.sleep(0.3)
+            [connection] = gateway.service._connections
+            connection.transport.write(b"what is written")
+            connection.transport.write(b" before the gateway looks")
+            [record] = await gateway.wait_for_records(1)
+    assert (record.outcome, record.error_code) == ("client_left", "")
+    assert record.input_tokens > 0
+
+
+@asynccontextmanager
+async def dying_neighbour(*, has_read):
+    """Is killed after it has read what it was asked, or before: a kernel closes its connections in either case."""
+
+    async def serve(reader, writer):
+        if has_read:
+            await reader.read(65536)
+        else:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.parametrize("has_read", [True, False])
+async def test_a_request_that_a_dying_node_has_not_read_leaves_its_record_here(tmp_path, has_read):
+    async with dying_neighbour(has_read=has_read) as port:
+        whole = snapshot_for(("first", 0, [1]), ("second", 100, [2]))
+        known = [
+            GatewayAddress(node_id="one", url="http://127.0.0.1:1"),
+            GatewayAddress(node_id="other", url=f"http://127.0.0.1:{port}"),
+        ]
+        snapshot = msgspec.structs.replace(of_node(whole, 0), gateways=known)
+        async with running_gateway(tmp_path, snapshot, node_id="one") as here:
+            answer = await here.chat()
+        records = here.records()
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
+    assert [(record.outcome, record.status) for record in records] == ([] if has_read else [("refused", 503)])
+
+
+async def test_a_request_that_a_dying_node_has_not_read_is_answered_by_the_next(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there), dying_neighbour(has_read=False) as port:
+        snapshot = msgspec.json.decode((here.directory / "snapshot.json").read_bytes(), type=Snapshot)
+        versions = [msgspec.structs.replace(each, node_ids=["dying", "other"]) for each in snapshot.versions]
+        gateways = [*snapshot.gateways, GatewayAddress(node_id="dying", url=f"http://127.0.0.1:{port}")]
+        here.publish(msgspec.structs.replace(snapshot, generation=3, versions=versions, gateways=gateways))
+        await here.wait_for_generation(3)
+        answers = [await here.chat(max_tokens=1) for _ in range(4)]
+        records = await there.wait_for_records(4)
+    assert {answer.status for answer in answers} == {200}
+    assert len(records) == 4
+
+
 async def test_who_is_given_up_sees_a_reset_and_not_that_the_client_has_left():
     ended = asyncio.get_running_loop().create_future()
 

@@ -84,7 +84,7 @@ def _decode_leniently(body: bytes) -> Any:
             "ctx": {"error": error.msg},
         }
         raise invalid_fields([problem]) from error
-    except UnicodeDecodeError as error:
+    except (ValueError, RecursionError) as error:  # no text; or a number or a depth that Python refuses
         raise bad_request("There was an error parsing the body") from error
 
 

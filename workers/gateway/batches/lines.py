@@ -1,6 +1,7 @@
 """JSON lines: what is wrong with one of an input file, and how those of output files look."""
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
@@ -17,6 +18,8 @@ MAX_ITEMS = 50_000
 MAX_LINE_BYTES = MAX_BODY_BYTES
 MAX_ERRORS_SHOWN = 100
 MAX_CUSTOM_ID = 512
+# JSON can say half of a surrogate pair, and nothing can store it.
+_CUSTOM_ID = re.compile(rf"[^\ud800-\udfff]{{1,{MAX_CUSTOM_ID}}}")
 _READ_AT_ONCE_BYTES = 64 * 1024
 ENDPOINTS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/rerank", "/v1/score")
 
@@ -28,6 +31,7 @@ class _Line(Struct):
     body: Raw = Raw(b"null")
 
 
+_LINE_ENDS = [(end.encode(), b"\\u%04x" % ord(end)) for end in "\x85\u2028\u2029"]
 _decode_line = msgspec.json.Decoder(_Line).decode
 
 
@@ -89,8 +93,10 @@ class InputCheck:
             raise _WrongLineError("line_too_long", f"A line may have at most {MAX_LINE_BYTES} bytes.")
         found = _read_line(line)
         custom_id = found.custom_id
-        if not isinstance(custom_id, str) or not 0 < len(custom_id) <= MAX_CUSTOM_ID:
-            message = f"`custom_id` must be a string of 1 to {MAX_CUSTOM_ID} characters."
+        if not isinstance(custom_id, str) or not _CUSTOM_ID.fullmatch(custom_id):
+            message = (
+                f"`custom_id` must be a string of 1 to {MAX_CUSTOM_ID} characters, none of them half a surrogate pair."
+            )
             raise _WrongLineError("missing_required_parameter", message, "custom_id")
         if custom_id in self._custom_ids:
             raise _WrongLineError("duplicate_custom_id", "The custom_id is used by an earlier line.", "custom_id")
@@ -140,8 +146,12 @@ def error_line(item_id: str, custom_id: str, *, code: str, message: str) -> byte
 
 
 def _line(item_id: str, custom_id: str, *, response: object = None, error: object = None) -> bytes:
+    """What else than a line feed some clients take for an end of the line, httpx and so SDKs among them, is escaped."""
     fields = {"id": item_id, "custom_id": custom_id, "response": response, "error": error}
-    return msgspec.json.encode(fields) + b"\n"
+    line = msgspec.json.encode(fields)
+    for end, escaped in _LINE_ENDS:
+        line = line.replace(end, escaped)
+    return line + b"\n"
 
 
 def _one_line(body: bytes) -> Raw:

@@ -102,10 +102,11 @@ class Runner:
         await self._write_records()
         unfinished = await self._store.call(Store.list_unfinished)
         self._follow(unfinished)
-        for batch in unfinished:
-            await self._advance(self._running[batch.batch_id])
+        held_up = [batch.batch_id for batch in unfinished if not await self._is_advanced(self._running[batch.batch_id])]
         self._start_items()
         await self._clean_up()
+        if held_up:
+            await asyncio.sleep(LOOK_EVERY_S)
 
     async def _clean_up(self) -> None:
         now = self._unix_time()
@@ -120,6 +121,15 @@ class Runner:
             self._running[batch.batch_id].batch = batch
             if batch.batch_id not in self._turns:
                 self._turns.append(batch.batch_id)
+
+    async def _is_advanced(self, progress: Progress) -> bool:
+        """What is wrong with one batch holds up no other; it is tried again until its time is over."""
+        try:
+            await self._advance(progress)
+        except Exception:
+            logger.exception("%s is held up", progress.batch.batch_id)
+            return False
+        return True
 
     async def _advance(self, progress: Progress) -> None:
         batch, now = progress.batch, self._unix_time()

@@ -6,6 +6,9 @@ waiting ──dispatched──▶ asking ──head──▶ answering ──end
    └──────────────refused, client left, engine died──────▶ settled
 """
 
+import asyncio
+import logging
+
 from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.usage import Outcome
 from workers.gateway import errors
@@ -27,6 +30,8 @@ from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.records.tally import Tally
 from workers.scheduling.interface import Cancel, Reject
+
+logger = logging.getLogger(__name__)
 
 # A batch of the longest embeddings has some hundred megabytes of text; an engine that never ends has no bound.
 MAX_WHOLE_ANSWER_BYTES = 512 * 1024 * 1024
@@ -105,7 +110,19 @@ class Exchange(Attempting):
     # -- from the scheduler's driver
 
     def dispatched(self, engine: Engine, batch: Batch | None = None) -> None:
+        """A fault here would keep the place for ever, and those from being sent that are sent with this one."""
         self.last_progress_at = self._monotonic()
+        try:
+            self._ask(engine, batch)
+        except Exception:
+            logger.exception("request %s failed", self._question.request_id)
+            asyncio.get_running_loop().call_soon(self._end_by_own_fault)  # once the place is held
+
+    def _end_by_own_fault(self) -> None:
+        if not self._tally.is_settled:
+            self.give_up(errors.internal())
+
+    def _ask(self, engine: Engine, batch: Batch | None) -> None:
         if self._question.alternatives and engine.endpoint.version_id != self._tally.settlement.version_id:
             self._answer.add_header(*self._question.degrade(engine.endpoint.version_id, self._tally.settlement))
         self._tally.dispatched(engine, self.last_progress_at)

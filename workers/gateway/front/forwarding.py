@@ -226,7 +226,11 @@ class Forwarding:
 
     def answer_failed(self, error: UpstreamError) -> None:
         call = self._call
-        if call is None or (self._head is None and not call.failed()):
+        if call is None:
+            return
+        if error.was_reset and self._head is None:
+            call.was_asked = False  # nobody there had read it, nor leaves a record of it
+        if self._head is None and not call.failed():
             return
         logger.warning("another node's gateway did not answer: %s", error)
         self._end_call()

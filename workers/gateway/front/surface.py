@@ -162,6 +162,8 @@ class Surface:
             client.respond(200, _preflight_headers(request) + extra_headers, b"")
         elif (engine_path := ENGINE_PATHS.get(path)) is not None:
             self._introduce(client, request, engine_path, extra_headers)
+        elif (straight := path.rstrip(b"/")) in ENGINE_PATHS:
+            client.respond(307, [(b"location", _with_query(straight, request)), *extra_headers], b"")
         elif (own_path := self.own_paths.get(name := b"/".join(path.split(b"/", 3)[:3]))) is not None:
             grant = self.authenticate(request)
             require_scope(client, request, grant, self._require_directory(), name)
@@ -170,8 +172,6 @@ class Surface:
             peer_path(client, request)
         elif path == _HEALTH:
             self._answer_health(client, request, extra_headers)
-        elif (straight := path.rstrip(b"/")) in ENGINE_PATHS:
-            client.respond(307, [(b"location", _with_query(straight, request)), *extra_headers], b"")
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
 

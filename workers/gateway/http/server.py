@@ -102,8 +102,9 @@ class ClientConnection(asyncio.Protocol):
             self._refuse(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc
         self.is_gone = True
+        if isinstance(exc, BrokenPipeError):
+            self.has_left = True  # so says a kernel that had heard the end of what the client sends, before its reset
         if self.before_end is not None:
             self.before_end()
         self._connections.leave(self)

@@ -27,7 +27,15 @@ _NOT_AT_ALL = struct.pack("ii", 1, 0)
 
 
 class UpstreamError(Exception):
-    """The engine could not be reached, or broke off its answer."""
+    """The engine could not be reached, or broke off its answer.
+
+    `was_reset`: the connection did not end in good order. A process that is killed resets only those by which something
+    has come that it had not read.
+    """
+
+    def __init__(self, why: str, *, was_reset: bool = False) -> None:
+        super().__init__(why)
+        self.was_reset = was_reset
 
 
 class AnswerReader(Protocol):
@@ -195,7 +203,8 @@ class UpstreamConnection(asyncio.Protocol):
         if self._until_close and exc is None:
             self._end(self._reader, [])
         else:
-            self._fail(UpstreamError("the engine closed the connection"))
+            was_reset = isinstance(exc, ConnectionResetError)
+            self._fail(UpstreamError("the engine closed the connection", was_reset=was_reset))
 
     # -- from the parser
 

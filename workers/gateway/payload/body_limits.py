@@ -36,12 +36,22 @@ def check_body(body: bytes, media_hosts: frozenset[str]) -> None:
     """Raises a 400. The body is JSON; most are done after a few searches."""
     if body[:2] not in USUAL_STARTS:
         body = in_utf8(body)
+    if not body.isascii():
+        _require_text(body)
     if _count(body, b"{") + _count(body, b"[") > MAX_DEPTH and _is_deep(body):
         raise bad_request("invalid_json", f"The body is nested more than {MAX_DEPTH} deep.")
     if len(body) > MAX_MESSAGES * len(_ROLE) and body.count(_ROLE) > MAX_MESSAGES:
         raise bad_request("too_many_messages", f"There are more than {MAX_MESSAGES} messages.", "messages")
     if _may_hold_address(body):
         _check_addresses(_decoded(body), media_hosts)
+
+
+def _require_text(body: bytes) -> None:
+    """What the gateway does not read of a body may be no text; engines refuse it, and nothing can be set in it."""
+    try:
+        body.decode("utf-8", "surrogatepass")  # as engines take it
+    except UnicodeDecodeError:
+        raise bad_request("invalid_json", "The body is not valid JSON: it is not encoded in UTF-8.") from None
 
 
 def _count(body: bytes, mark: bytes) -> int:
@@ -73,8 +83,16 @@ def _is_deep(body: bytes) -> bool:
 def _decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(body)  # which takes what engines take too: the body was read before
+    except msgspec.DecodeError:
+        return _decoded_leniently(body)
+
+
+def _decoded_leniently(body: bytes) -> Any:
+    """Which takes what engines take too."""
+    try:
+        return json.loads(body)
+    except ValueError as error:  # in what was not read before
+        raise bad_request("invalid_json", f"The body is not valid JSON: {error}") from None
 
 
 def _check_addresses(found: Any, media_hosts: frozenset[str]) -> None:

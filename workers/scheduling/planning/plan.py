@@ -151,9 +151,9 @@ class Plan:
             self.be_late(ticket)
         return None
 
-    def next_late(self) -> Ticket | None:
-        """Nothing late runs while the fleet is well used."""
-        return self.late.first() if self.prices.load <= PRICED_LOAD else None
+    def next_late(self, *, nothing_runs: bool) -> Ticket | None:
+        """Nothing late runs while the fleet is well used. One that runs nothing is not, however much is asked for."""
+        return self.late.first() if nothing_runs or self.prices.load <= PRICED_LOAD else None
 
     def next_overdue(self, now: float) -> Ticket | None:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""

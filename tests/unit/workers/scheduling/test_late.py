@@ -56,6 +56,15 @@ def test_of_its_own_class_what_is_in_time_goes_first():
     assert late not in bench.sent
 
 
+def test_late_work_does_not_wait_for_an_engine_that_runs_nothing():
+    """However much is asked for, as is believed of an engine whose steps were slow: else it never learns otherwise."""
+    bench = busy_bench()
+    late = [bench.arrive(tenant="gold", rank=GOLD, prompt_tokens=20_000, ttft_slo_s=0.05) for _ in range(40)]
+    bench.after(0.1, step=0.02)
+    serve(bench, 20)
+    assert bench.sent.keys() >= set(late[:19])
+
+
 def test_late_work_that_was_sent_failed_and_is_late_again_is_given_up_once():
     bench = Bench()
     bench.endpoint(slots=1)

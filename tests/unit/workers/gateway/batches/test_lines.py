@@ -115,6 +115,15 @@ def test_an_answer_in_json_keeps_its_bytes():
     assert body in answer_line("i", "c", status=200, request_id="r", body=body)
 
 
+def test_what_clients_take_for_an_end_of_a_line_stands_in_none():
+    written = answer_line(
+        "i", "a\u2028", status=200, request_id="r", body=b'{"a":"\xe2\x80\xa9 \xc2\x85 \xe2\x80\xa6"}'
+    )
+    [only] = written.decode().splitlines()
+    assert json.loads(only)["custom_id"] == "a\u2028"
+    assert json.loads(only)["response"]["body"] == {"a": "\u2029 \x85 \u2026"}
+
+
 def test_an_item_that_never_ran_has_an_error_and_no_response():
     shown = json.loads(error_line("i", "c", code="batch_expired", message="late"))
     assert shown == {
