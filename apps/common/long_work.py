@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from threading import Lock
+from threading import Event, Lock
 
 
 def one_at_a_time(work: Callable[[], None]) -> Callable[[], None]:
@@ -20,5 +20,25 @@ def one_at_a_time(work: Callable[[], None]) -> Callable[[], None]:
             work()
         finally:
             lock.release()
+
+    return run
+
+
+def once_more_if_asked(work: Callable[[], None]) -> Callable[[], None]:
+    """For a loop that a commit wakes: what is called while it runs has it run once more, for it may have read before.
+
+    Else a revoked key waited for the timer of whoever publishes.
+    """
+    running, asked = Lock(), Event()
+
+    @wraps(work)
+    def run() -> None:
+        asked.set()
+        while asked.is_set() and running.acquire(blocking=False):
+            try:
+                asked.clear()
+                work()
+            finally:
+                running.release()
 
     return run

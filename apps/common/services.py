@@ -5,6 +5,7 @@ with it all that it had begun. One that stopped while an answer was on its way t
 waits for it to read on: whoever would lead in its place ends it.
 """
 
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from django.db import connection, transaction
 from apps.common.models import LeaderLease
 
 MOST_IDLE = "30s"
+_LOOK_AGAIN_S = 0.05
 _END_DEAF = """
     SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE locktype = 'advisory' AND classid = 0 AND objid = %s AND objsubid = 1 AND granted
@@ -22,10 +24,19 @@ _END_DEAF = """
 
 
 @contextmanager
-def lead(loop: str, *, holder: str) -> Iterator[int | None]:
-    """Yields the fencing token, or None when another process leads this loop at the moment."""
+def lead(loop: str, *, holder: str, patience_s: float = 0.0) -> Iterator[int | None]:
+    """Yields the fencing token, or None when another process leads this loop, and still does after `patience_s`."""
     with transaction.atomic():
-        yield _take_fence(loop, holder) if _try_lock(loop) else None
+        yield _take_fence(loop, holder) if _lock_within(loop, patience_s) else None
+
+
+def _lock_within(loop: str, patience_s: float) -> bool:
+    deadline_s = time.monotonic() + patience_s
+    while not _try_lock(loop):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(_LOOK_AGAIN_S)
+    return True
 
 
 def _try_lock(loop: str) -> bool:

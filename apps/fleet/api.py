@@ -79,6 +79,10 @@ class JoinTokensView(OperatorView):
 
 
 class JoinTokenView(OperatorView):
+    @extend_schema(responses=serializers.JoinTokenSerializer)
+    def get(self, request: Request, token_id: UUID) -> Response:  # noqa: ARG002
+        return Response(serializers.JoinTokenSerializer(selectors.get_join_token(token_id)).data)
+
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: UUID) -> Response:  # noqa: ARG002
         joining.revoke_join_token(actor=self.actor, token=selectors.get_join_token(token_id), now=self.now)

@@ -34,7 +34,13 @@ class SessionsView(ActorView):
 
 
 class SessionView(ActorView):
-    rules = {"DELETE": Permission.SIGNED_IN}
+    rules = {"*": Permission.SIGNED_IN}
+    reported = frozenset({"seen_at"})
+
+    @extend_schema(responses=serializers.SessionSerializer)
+    def get(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002
+        session = selectors.get_session(actor=self.actor, session_id=session_id)
+        return Response(serializers.SessionSerializer(session).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, session_id: UUID) -> Response:  # noqa: ARG002

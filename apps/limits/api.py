@@ -20,6 +20,7 @@ from apps.tenants.selectors import get_tenant
 class TenantLimitsView(ActorView):
     """Those that hold for a tenant, with what is used of them. A new one replaces one for the same."""
 
+    tags_created = True
     rules = {"GET": Permission.SEE_TENANT, "POST": Permission.MANAGE_TENANT}
 
     @extend_schema(responses=serializers.LimitUsesSerializer)
@@ -39,6 +40,8 @@ class TenantLimitsView(ActorView):
 
 class DefaultLimitsView(OperatorView):
     """Of every tenant that has none of the kind of its own."""
+
+    tags_created = True
 
     @extend_schema(responses=serializers.LimitSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
@@ -113,6 +116,7 @@ class LimitRaiseView(_OneLimit):
 
 
 class BlocksView(ActorView):
+    tags_created = True
     rules = {"GET": Permission.SEE_TENANT, "POST": Permission.MANAGE_TENANT}
 
     @extend_schema(responses=serializers.BlockSerializer(many=True))
@@ -129,7 +133,12 @@ class BlocksView(ActorView):
 
 
 class BlockView(ActorView):
-    rules = {"DELETE": Permission.MANAGE_TENANT}
+    rules = {"GET": Permission.SEE_TENANT, "DELETE": Permission.MANAGE_TENANT}
+
+    @extend_schema(responses=serializers.BlockSerializer)
+    def get(self, request: Request, block_id: UUID) -> Response:  # noqa: ARG002
+        block = selectors.get_block(actor=self.actor, block_id=block_id)
+        return Response(serializers.BlockSerializer(block).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, block_id: UUID) -> Response:  # noqa: ARG002

@@ -19,24 +19,27 @@ from apps.rest.conventions.listing import filtered, filters_of
 from apps.rest.conventions.rates import asker_of, rate_headers
 from apps.rest.conventions.writing import Writes
 from apps.rest.policies.conditions import is_unchanged, tag_of
+from apps.rest.policies.diffing import without_shown_once
 from apps.rest.selectors.changes import get_newest_position
 
 WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 RESOURCE_VERSION = "Resource-Version"
 _OK = 200
+_CREATED = 201
 
 
 class ConventionalView(APIView):
     """`reported` are fields of its answer that nobody sets: an If-Match does not look at them.
 
     `has_own_filters` is for a list that reads its query itself, `describes_itself` for what says in its own words what
-    a dry run would do.
+    a dry run would do; `tags_created` for what answers with the thing that it made, as GET shows it.
     """
 
     pagination_class: type[NewestFirst] = NewestFirst
     reported: ClassVar[frozenset[str]] = frozenset()
     has_own_filters: ClassVar[bool] = False
     describes_itself: ClassVar[bool] = False
+    tags_created: ClassVar[bool] = False
 
     def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Django REST framework's own, with the conventions around the handler."""
@@ -108,9 +111,10 @@ class ConventionalView(APIView):
         return self.get(self.request, *self.args, **self.kwargs) if hasattr(self, "get") else None
 
     def _tagged(self, response: Any) -> Any:
-        is_content = isinstance(response, Response) and response.status_code == _OK and response.data is not None
+        tagged = {_OK, _CREATED} if self.tags_created else {_OK}
+        is_content = isinstance(response, Response) and response.status_code in tagged and response.data is not None
         if is_content and "ETag" not in response:
-            response["ETag"] = tag_of(response.data, self.reported)
+            response["ETag"] = tag_of(without_shown_once(response.data), self.reported)
         return response
 
 

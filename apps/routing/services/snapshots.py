@@ -33,11 +33,13 @@ from workers.contracts import snapshot as contract
 from workers.contracts.signing import sign
 
 KEPT_GENERATIONS = 50
+# For another controller's turn to end, which may have read before what this one was woken for.
+PATIENCE_S = 2.0
 
 
 def publish_snapshot(*, holder: str, now: datetime) -> int | None:
     """The new generation, or None when nothing changed or another process leads."""
-    with lead("routing", holder=holder) as fence:
+    with lead("routing", holder=holder, patience_s=PATIENCE_S) as fence:
         if fence is None:
             return None
         pools = list_pools()

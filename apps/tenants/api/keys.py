@@ -19,6 +19,7 @@ class MeView(ActorView):
 
 
 class APIKeysView(ActorView):
+    tags_created = True
     rules = {"GET": Permission.SIGNED_IN, "POST": Permission.CREATE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer(many=True))
@@ -66,6 +67,7 @@ class APIKeyView(_OneKey):
 
 
 class RotationView(_OneKey):
+    tags_created = True
     rules = {"POST": Permission.CREATE_KEYS}
 
     @extend_schema(request=serializers.RotationSerializer, responses={201: serializers.ShownOnceAPIKeySerializer})
@@ -78,6 +80,7 @@ class RotationView(_OneKey):
 
 
 class PlaygroundKeysView(ActorView):
+    tags_created = True
     rules = {"POST": Permission.CREATE_KEYS}
 
     @extend_schema(request=serializers.PlaygroundSerializer, responses={201: serializers.ShownOnceAPIKeySerializer})
@@ -92,6 +95,7 @@ class PlaygroundKeysView(ActorView):
 class ServiceTokensView(ActorView):
     """The actor's own tokens; nobody sees another's."""
 
+    tags_created = True
     rules = {"*": Permission.SIGNED_IN}
     dangerous = WRITES
 
@@ -111,7 +115,12 @@ class ServiceTokensView(ActorView):
 
 
 class ServiceTokenView(ActorView):
-    rules = {"DELETE": Permission.SIGNED_IN}
+    rules = {"*": Permission.SIGNED_IN}
+
+    @extend_schema(responses=serializers.ServiceTokenSerializer)
+    def get(self, request: Request, token_id: UUID) -> Response:  # noqa: ARG002
+        token = selectors.get_service_token(actor=self.actor, token_id=token_id)
+        return Response(serializers.ServiceTokenSerializer(token).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, token_id: UUID) -> Response:  # noqa: ARG002

@@ -8,10 +8,11 @@ from apps.common.parsing import parsed
 from apps.tenants import policies, selectors, serializers, services
 from apps.tenants.access import WRITES, ActorView
 from apps.tenants.matrix import Permission
-from apps.tenants.models import Membership
+from apps.tenants.models import Membership, ServiceToken
 
 
 class MembersView(ActorView):
+    tags_created = True
     rules = {"GET": Permission.SEE_KEYS, "POST": Permission.MANAGE_MEMBERS}
 
     @extend_schema(responses=serializers.MemberSerializer(many=True))
@@ -63,6 +64,7 @@ class MemberView(ActorView):
 class ServiceAccountsView(ActorView):
     """Programs that are members of a tenant; their role is changed and seen like any member's."""
 
+    tags_created = True
     rules = {"*": Permission.MANAGE_TENANT}
     dangerous = WRITES
 
@@ -85,6 +87,12 @@ class ServiceAccountView(ActorView):
     rules = {"*": Permission.MANAGE_TENANT}
     dangerous = WRITES
 
+    @extend_schema(responses=serializers.MemberSerializer)
+    def get(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:  # noqa: ARG002
+        member = selectors.get_service_account(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
+        self.require(policies.may_manage_tenant(self.actor, tenant_id))
+        return Response(serializers.MemberSerializer(member).data)
+
     @extend_schema(responses={204: None})
     def delete(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:  # noqa: ARG002
         member = selectors.get_service_account(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
@@ -94,6 +102,7 @@ class ServiceAccountView(ActorView):
 
 
 class ServiceAccountTokensView(ActorView):
+    tags_created = True
     rules = {"*": Permission.MANAGE_TENANT}
     dangerous = WRITES
 
@@ -118,19 +127,28 @@ class ServiceAccountTokensView(ActorView):
 
 
 class ServiceAccountTokenView(ActorView):
-    rules = {"DELETE": Permission.MANAGE_TENANT}
+    rules = {"*": Permission.MANAGE_TENANT}
     dangerous = WRITES
+
+    @extend_schema(responses=serializers.ServiceTokenSerializer)
+    def get(self, request: Request, tenant_id: UUID, membership_id: UUID, token_id: UUID) -> Response:  # noqa: ARG002
+        token = self._token(tenant_id, membership_id, token_id)
+        return Response(serializers.ServiceTokenSerializer(token).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, tenant_id: UUID, membership_id: UUID, token_id: UUID) -> Response:  # noqa: ARG002
-        member = selectors.get_service_account(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
-        self.require(policies.may_manage_tenant(self.actor, tenant_id))
-        token = selectors.get_token_of(member=member, token_id=token_id)
+        token = self._token(tenant_id, membership_id, token_id)
         services.revoke_service_token(actor=self.actor, token=token, now=self.now)
         return Response(status=204)
 
+    def _token(self, tenant_id: UUID, membership_id: UUID, token_id: UUID) -> ServiceToken:
+        member = selectors.get_service_account(actor=self.actor, tenant_id=tenant_id, membership_id=membership_id)
+        self.require(policies.may_manage_tenant(self.actor, tenant_id))
+        return selectors.get_token_of(member=member, token_id=token_id)
+
 
 class InvitationsView(ActorView):
+    tags_created = True
     rules = {"*": Permission.MANAGE_MEMBERS}
     dangerous = WRITES
 
@@ -152,7 +170,13 @@ class InvitationsView(ActorView):
 
 
 class InvitationView(ActorView):
-    rules = {"DELETE": Permission.MANAGE_MEMBERS}
+    rules = {"*": Permission.MANAGE_MEMBERS}
+
+    @extend_schema(responses=serializers.InvitationSerializer)
+    def get(self, request: Request, tenant_id: UUID, invitation_id: UUID) -> Response:  # noqa: ARG002
+        invitation = selectors.get_invitation(actor=self.actor, tenant_id=tenant_id, invitation_id=invitation_id)
+        self.require(policies.may_manage_members(self.actor, tenant_id))
+        return Response(serializers.InvitationSerializer(invitation).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, tenant_id: UUID, invitation_id: UUID) -> Response:  # noqa: ARG002

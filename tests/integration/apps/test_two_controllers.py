@@ -134,3 +134,15 @@ def test_nodes_are_watched_by_one_controller_at_a_time(postgres):
         assert Node.objects.get().state == "online"
     assert watch_nodes(holder="test", now=NOW)
     assert Node.objects.get().state == "offline"
+
+
+def test_who_has_patience_leads_as_soon_as_another_one_ends(postgres):
+    with psycopg.connect(postgres.url(connection.settings_dict["NAME"])) as other:
+        other.execute("SELECT pg_try_advisory_xact_lock(%s)", [zlib.crc32(b"tokenyard.x")])
+        with lead("x", holder="hasty") as fence:
+            assert fence is None
+        ending = threading.Timer(0.2, other.rollback)
+        ending.start()
+        with lead("x", holder="patient", patience_s=20) as fence:
+            assert fence is not None
+        ending.join()

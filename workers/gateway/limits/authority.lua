@@ -16,6 +16,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local seen = {}
+local silent = {}
 local live, holders, dead = {}, 0, {}
 redis.call('HSET', prefix .. 'holders', holder, now)
 local flat = redis.call('HGETALL', prefix .. 'holders')
@@ -27,6 +28,7 @@ for i = 1, #flat, 2 do
     seen[flat[i]] = true
     if age <= ttl_ms then
       live[flat[i]] = true
+      silent[flat[i]] = age
       holders = holders + 1
     elseif age <= ttl_ms + WINDOW_MS then
       dead[flat[i]] = true
@@ -217,10 +219,12 @@ local function answer(ask)
   local returned, reserved = number(account, 'r:' .. holder), number(account, 'u:' .. holder)
   local granted = math.max(number(account, 'g:' .. holder), number(account, 's:' .. holder) + returned + reserved)
   account['g:' .. holder] = text(granted)
-  local leased, promised, doubtful = 0, 0, 0
+  local leased, promised, doubtful, silent_ms = 0, 0, 0, 0
   for name, _ in pairs(live) do
     leased = leased + lease_of(account, name)
-    promised = promised + number(account, 'u:' .. name)
+    local promised_there = number(account, 'u:' .. name)
+    promised = promised + promised_there
+    if promised_there > 0 and name ~= holder then silent_ms = math.max(silent_ms, silent[name]) end
   end
   if ask.shape ~= 'slots' then
     for name, _ in pairs(dead) do doubtful = doubtful + lease_of(account, name) end
@@ -234,7 +238,7 @@ local function answer(ask)
   return {
     math.max(granted, counted + returned), counted, returned, limit, used_now + doubtful, remaining,
     retry_ms(account, ask, ask.head - remaining), reset_ms(account, ask),
-    now < number(account, 'recalled'), state,
+    now < number(account, 'recalled'), state, silent_ms,
   }
 end
 

@@ -59,7 +59,7 @@ class Answer(Struct, array_like=True, kw_only=True):
     """The holder's totals as the authority has them now, and the account.
 
     `retry_ms` until `head` fits, 0 unknown; `reset_ms` until nothing is used. `is_recalled`: somebody waits for what is
-    only leased.
+    only leased. `silent_ms`: for how long some other gateway that has promised of it to requests has said nothing.
     """
 
     granted: int
@@ -72,6 +72,7 @@ class Answer(Struct, array_like=True, kw_only=True):
     reset_ms: int
     is_recalled: bool
     state: State
+    silent_ms: int = 0
 
 
 class Reply(Struct, array_like=True, kw_only=True):
@@ -236,6 +237,7 @@ class LocalAuthority:
             reset_ms=account.reset_ms(now_ms),
             is_recalled=now_ms < account.recalled_until_ms,
             state=state,
+            silent_ms=self._silent_ms(account, holder, live, now_ms),
         )
 
     def _lease_of_dead(self, account: _Account, live: list[str], now_ms: int) -> int:
@@ -244,6 +246,10 @@ class LocalAuthority:
             return 0
         heard = self._heard_within(self._ttl_ms + WINDOW_MS, now_ms)
         return sum(account.lease(name) for name in heard if name not in live)
+
+    def _silent_ms(self, account: _Account, holder: str, live: list[str], now_ms: int) -> int:
+        others = [name for name in live if name != holder and account.reserved(name)]
+        return max((now_ms - self._seen_at_ms[name] for name in others), default=0)
 
     def _heard_within(self, span_ms: int, now_ms: int) -> list[str]:
         return [name for name, at_ms in self._seen_at_ms.items() if now_ms - at_ms <= span_ms]

@@ -7,7 +7,8 @@ from workers.contracts.pricing import cost_pico_usd
 from workers.gateway.limits.account import Account
 from workers.gateway.limits.rulebook import Demand
 
-CONFIRM_S = 0.1  # twice as long as a gateway keeps news to itself
+# As long as a gateway keeps news to itself: what it says later than that after a moment has all that was before it.
+NEWS_S = 0.05
 
 
 class Claim(Struct, eq=False):
@@ -25,12 +26,14 @@ class Shortfall(Struct, frozen=True, kw_only=True, eq=False):
 def is_used_up(claim: Claim, since: float) -> bool:
     """Only somebody who was asked after the request came can say so.
 
-    Of what is promised to requests elsewhere it waits until every gateway has had the time to tell what ended before.
+    Of what is promised to requests elsewhere it waits until every gateway that promised has told what ended before, or
+    is taken for dead, and its requests with it.
     """
     account, told = claim.account, claim.account.told
     if told is None or account.told_at < since or told.state != "ready" or claim.amount <= account.remaining:
         return False
-    return claim.amount > told.limit - told.used or account.told_at >= since + CONFIRM_S
+    all_told_at = account.told_at - told.silent_ms / 1000
+    return claim.amount > told.limit - told.used or all_told_at >= since + NEWS_S
 
 
 def amount_of(rule: LimitRule, demand: Demand) -> int:

@@ -25,6 +25,7 @@ LEASE_S = 2.0  # after which a holder that hears nothing stops using them: well 
 WAIT_S = 4.5  # longer than a killed gateway's leases live
 DEGRADED_AFTER_S = 1.0
 HEARTBEAT_S = 0.5
+PROMISED_HEARTBEAT_S = 0.1  # while requests hold something, for which others may be waiting
 FORGET_AFTER_S = 120.0
 MAX_ASKS = 500
 
@@ -65,6 +66,7 @@ class Ledger:
         self._asked_at = float("-inf")
         self._forget_at = 0.0
         self._sequence = 0
+        self._open = 0
         self._epoch = ""
 
     # -- requests
@@ -97,6 +99,7 @@ class Ledger:
             claim.account.waiting -= 1
 
     def settle(self, claims: list[Claim], tokens: int, cost_pico_usd: int, now: float) -> None:
+        self._open -= bool(claims)
         for claim in claims:
             claim.account.settle(claim.amount, tokens, cost_pico_usd, now)
             self._news[claim.account.account_id] = claim.account
@@ -113,7 +116,8 @@ class Ledger:
     # -- the authority
 
     def is_due(self, now: float) -> bool:
-        return bool(self._news) or now - self._asked_at >= HEARTBEAT_S
+        pause_s = PROMISED_HEARTBEAT_S if self._open else HEARTBEAT_S
+        return bool(self._news) or now - self._asked_at >= pause_s
 
     def asks(self, now: float) -> list[Ask]:
         """What to say now. One of `answered` and `failed` follows."""
@@ -195,6 +199,7 @@ class Ledger:
         for claim in claims:
             claim.account.reserve(claim.amount, now)
             self._news[claim.account.account_id] = claim.account
+        self._open += bool(claims)
         return Reservation(self, claims)
 
     def _decide(self, now: float) -> None:

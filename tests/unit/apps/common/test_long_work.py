@@ -2,7 +2,7 @@ from threading import Event, Thread
 
 import pytest
 
-from apps.common.long_work import one_at_a_time
+from apps.common.long_work import once_more_if_asked, one_at_a_time
 
 pytestmark = pytest.mark.unit
 
@@ -54,3 +54,23 @@ def test_one_does_not_keep_another_from_running():
 
     outer()
     assert ran == ["inner"]
+
+
+def test_what_is_asked_for_while_it_runs_is_done_once_more():
+    begun, may_end, runs = Event(), Event(), []
+
+    @once_more_if_asked
+    def work():
+        runs.append("begun")
+        begun.set()
+        may_end.wait(10)
+
+    first = Thread(target=work)
+    first.start()
+    begun.wait(10)
+    work()
+    work()
+    assert runs == ["begun"]
+    may_end.set()
+    first.join(10)
+    assert runs == ["begun", "begun"]

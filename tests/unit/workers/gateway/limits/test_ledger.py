@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from tests.support.limits_world import World, rule
+from tests.support.limits_world import BEGIN_S, World, rule
 from workers.contracts.snapshot import Price
-from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, TTL_S
+from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, PROMISED_HEARTBEAT_S, TTL_S
 
 pytestmark = pytest.mark.unit
 
@@ -144,14 +144,46 @@ def test_a_limit_of_one_model_leaves_the_others_alone():
     assert world.count_admitted("g1", "g1", model="embed") == 2
 
 
-def test_what_a_killed_gateway_held_comes_back():
+def test_what_a_killed_gateway_held_comes_back_to_who_asks_before_anybody_knows_that_it_is_dead():
     world = World([rule("concurrent_requests", 3)], gateways=2)
     assert world.count_admitted("g1", "g1", "g1") == 3
     world.turn()
     world.crash("g1")
-    assert not world.outcome(world.ask("g2"))
-    world.turns(TTL_S + 0.1)
     assert world.count_admitted("g2", "g2", "g2", "g2") == 3
+    assert world.now < BEGIN_S + TTL_S + 1
+
+
+def test_nobody_is_refused_a_place_that_a_gateway_which_was_slow_to_say_so_had_free():
+    world = World([rule("concurrent_requests", 1)], gateways=2)
+    first = world.ask("g1")
+    assert world.outcome(first)
+    world.settle(first)
+    later = world.ask("g2")
+    for _ in range(10):
+        world.now += 0.05
+        world.exchange("g2")
+    assert later.is_waiting
+    assert world.outcome(later)
+
+
+def test_who_asks_for_a_place_that_runs_elsewhere_is_refused_soon():
+    world = World([rule("concurrent_requests", 1)], gateways=2)
+    assert world.outcome(world.ask("g1"))
+    world.turns(1)
+    later, asked_at = world.ask("g2"), world.now
+    assert not world.outcome(later)
+    assert world.now - asked_at < 0.2
+
+
+def test_a_gateway_whose_requests_hold_something_shows_often_that_it_lives():
+    world = World([rule("concurrent_requests", 1)])
+    ledger, asker = world.ledgers["g1"], world.ask("g1")
+    assert world.outcome(asker)
+    world.turns(0.2)
+    assert ledger.is_due(world.now + 2 * PROMISED_HEARTBEAT_S)
+    world.settle(asker)
+    world.turns(0.2)
+    assert not ledger.is_due(world.now + 2 * PROMISED_HEARTBEAT_S)
 
 
 def test_a_gateway_that_heard_nothing_stops_using_its_lease_before_it_is_given_to_others():
