@@ -18,7 +18,18 @@ from apps.console.policies.states import level_of
 register = template.Library()
 
 PAGE_MARKS = ("after", "before", "as")
-WORDS_OF_THEIR_OWN = {"user.signed_in": "signed in", "user.sign_in_blocked": "was kept from signing in as"}
+WORDS_OF_THEIR_OWN = {
+    "user.signed_in": "signed in",
+    "user.sign_in_blocked": "was kept from signing in as",
+    # The names of these subjects say what they are: "re-rating 2", "price of demo-chat:v1 from 2026-11-01".
+    "rerating.started": "started",
+    "rerating.applying": "confirmed",
+    "rerating.applied": "finished",
+    "rerating.cancelled": "cancelled",
+    "price.set": "set",
+    "accelerator_price.set": "set",
+    "quarantined_record.released": "released",
+}
 UNREPORTED = {"text": UNKNOWN, "title": "Nothing has been heard of it yet"}
 
 

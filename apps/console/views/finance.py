@@ -13,6 +13,7 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.common.errors import InvalidInputError
+from apps.common.one_look import one_look
 from apps.console.access import ConsoleRequest, page
 from apps.console.policies.periods import COMMON_ZONES, LABELS, zone_named
 from apps.console.rendering import render_page
@@ -42,6 +43,7 @@ _MONTH = re.compile(r"(20\d\d|21\d\d)-(0[1-9]|1[0-2])")
 
 @page(Permission.SET_PRICES)
 @require_safe
+@one_look()
 def cost(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, COST_GROUPS)
     report = accelerators.report_cost(scope=query.scope(request.actor), group_by=group)
@@ -58,6 +60,7 @@ def cost(request: ConsoleRequest) -> HttpResponseBase:
 
 @page(Permission.SEE_TENANT)
 @require_safe
+@one_look()
 def outcome_report(request: ConsoleRequest) -> HttpResponseBase:
     query, group = read_usage_query(request.GET, now=now()), _chosen(request, OUTCOME_GROUPS)
     scope = query.scope(request.actor)
@@ -71,6 +74,7 @@ def outcome_report(request: ConsoleRequest) -> HttpResponseBase:
 
 @page(Permission.SEE_TENANT)
 @require_safe
+@one_look()
 def statements(request: ConsoleRequest) -> HttpResponseBase:
     tenants, zone, moment = list(list_billed_tenants(actor=request.actor)), zone_named(request.GET.get("tz", "")), now()
     first_day = _month(request.GET.get("month", "")) or moment.astimezone(zone).date().replace(day=1)

@@ -1,5 +1,6 @@
 """Re-rating: what pricing a stretch of time anew would change for whom, and doing it."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -10,9 +11,10 @@ from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from apps.audit.selectors import list_entries_of
+from apps.common.errors import ConflictError
 from apps.console.access import ConsoleRequest, page
 from apps.console.finance_forms import ReratingForm
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, sentence
 from apps.tenants.matrix import Permission
 from apps.tenants.selectors import name_tenants
 from apps.usage.models import Rerating
@@ -21,6 +23,7 @@ from apps.usage.selectors.reratings import get_rerating, list_reratings
 from apps.usage.services.rerating import NOBODY, apply_rerating, cancel_rerating, start_rerating
 
 SHOWN = 100
+Decide = Callable[..., Rerating]
 
 
 @page(Permission.SET_PRICES)
@@ -58,17 +61,25 @@ def rerating(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
 @page(Permission.SET_PRICES)
 @require_POST
 def rerating_apply(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
-    row = apply_rerating(actor=request.actor, rerating=get_rerating(rerating_id), now=now())
-    messages.success(request, f"Re-rating {row.number} is being applied.")
-    return redirect("console:rerating", row.pk)
+    return _decided(request, rerating_id, apply_rerating, "is being applied.")
 
 
 @page(Permission.SET_PRICES)
 @require_POST
 def rerating_cancel(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
-    row = cancel_rerating(actor=request.actor, rerating=get_rerating(rerating_id), now=now())
-    messages.success(request, f"Re-rating {row.number} is cancelled; nothing has changed.")
-    return redirect("console:rerating", row.pk)
+    return _decided(request, rerating_id, cancel_rerating, "is cancelled; nothing has changed.")
+
+
+def _decided(request: ConsoleRequest, rerating_id: UUID, decide: Decide, done: str) -> HttpResponseBase:
+    """Back to its page, which shows how it stands where somebody else decided first."""
+    found = get_rerating(rerating_id)
+    try:
+        decide(actor=request.actor, rerating=found, now=now())
+    except ConflictError as error:
+        messages.error(request, sentence(error.message))
+    else:
+        messages.success(request, f"Re-rating {found.number} {done}")
+    return redirect("console:rerating", found.pk)
 
 
 def _lines_of(found: Rerating) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from django.http import HttpResponseBase
 from django.utils.timezone import now
 
 from apps.common.actors import Actor
+from apps.common.one_look import one_look
 from apps.console.access import ConsoleRequest, page
 from apps.console.policies.columns import Chart, stack_by_day
 from apps.console.policies.periods import COMMON_ZONES, LABELS
@@ -43,6 +44,7 @@ FINER_GROUP = {"tenant": "user", "user": "model", "model": "user"}
 
 
 @page(Permission.SEE_TENANT)
+@one_look()
 def usage(request: ConsoleRequest) -> HttpResponseBase:
     query = read_usage_query(request.GET, now=now())
     scope, group = query.scope(request.actor), _group(request)

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.common.one_look import one_look
 from apps.common.parsing import parsed
 from apps.tenants.access import ActorView
 from apps.tenants.matrix import Permission
@@ -35,6 +36,7 @@ _COST_COLUMNS = (
 
 class OutcomesView(UsageView):
     @extend_schema(parameters=[serializers.OutcomeQuerySerializer], responses=serializers.OutcomeReportSerializer)
+    @one_look()
     def get(self, request: Request) -> Response:
         query = parsed(serializers.OutcomeQuerySerializer, request.query_params)
         scope = self.scope(query)
@@ -47,6 +49,7 @@ class OutcomesView(UsageView):
 
 class OutcomesCSVView(UsageView):
     @extend_schema(parameters=[serializers.OutcomeQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
+    @one_look()
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.OutcomeQuerySerializer, request.query_params)
         rows = report_outcomes(scope=self.scope(query), group_by=query["group_by"])
@@ -62,6 +65,7 @@ class CostView(UsageView):
     rules = FinanceView.rules
 
     @extend_schema(parameters=[serializers.CostQuerySerializer], responses=serializers.CostReportSerializer)
+    @one_look()
     def get(self, request: Request) -> Response:
         query = parsed(serializers.CostQuerySerializer, request.query_params)
         report = report_cost(scope=self.scope(query), group_by=query["group_by"])
@@ -72,6 +76,7 @@ class CostCSVView(UsageView):
     rules = FinanceView.rules
 
     @extend_schema(parameters=[serializers.CostQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
+    @one_look()
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.CostQuerySerializer, request.query_params)
         rows = report_cost(scope=self.scope(query), group_by=query["group_by"]).rows
@@ -118,6 +123,7 @@ class StatementView(ActorView):
     def get(self, request: Request) -> Response | HttpResponse:
         return Response(serializers.StatementSerializer(self.statement(request)).data)
 
+    @one_look()
     def statement(self, request: Request) -> Statement:
         query = parsed(serializers.StatementQuerySerializer, request.query_params)
         return get_statement(

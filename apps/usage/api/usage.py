@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.common.one_look import in_one_look
+from apps.common.one_look import in_one_look, one_look
 from apps.common.pagination import NewestRecordsFirst
 from apps.common.parsing import parsed
 from apps.tenants.access import ActorView
@@ -83,6 +83,7 @@ class RecordsParquetView(UsageView):
 
 class ReportView(UsageView):
     @extend_schema(parameters=[serializers.ReportQuerySerializer], responses=serializers.UsageReportSerializer)
+    @one_look()
     def get(self, request: Request) -> Response:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
         scope = self.scope(query)
@@ -100,6 +101,7 @@ class ReportView(UsageView):
 
 class ReportCSVView(UsageView):
     @extend_schema(parameters=[serializers.ReportQuerySerializer], responses={(200, "text/csv"): OpenApiTypes.STR})
+    @one_look()
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
         table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])
@@ -111,6 +113,7 @@ class ReportParquetView(UsageView):
         parameters=[serializers.ReportQuerySerializer],
         responses={(200, "application/vnd.apache.parquet"): OpenApiTypes.BINARY},
     )
+    @one_look()
     def get(self, request: Request) -> StreamingHttpResponse:
         query = parsed(serializers.ReportQuerySerializer, request.query_params)
         table = report_table(scope=self.scope(query), group_by=query["group_by"], zone=query["zone"])

@@ -28,6 +28,14 @@ def first_of_next(first: date) -> date:
     return (first + timedelta(days=32)).replace(day=1)
 
 
+def months_between(start: datetime, end: datetime, zone: ZoneInfo) -> list[Month]:
+    """Those that have a moment with `start` ≤ t < `end`, the oldest first."""
+    found = [month_of(start, zone)]
+    while found[-1].end < end:
+        found.append(month_of(found[-1].end, zone))
+    return found
+
+
 def _midnight(day: date, zone: ZoneInfo) -> datetime:
     return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)
 

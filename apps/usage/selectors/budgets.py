@@ -12,8 +12,10 @@ from apps.common.actors import SYSTEM, Actor
 from apps.common.errors import NotFoundError
 from apps.tenants.policies import has_every_tenant
 from apps.usage.models import Budget, BudgetAlert
-from apps.usage.policies.forecast import RECENT, Month, forecast_usd, month_of
+from apps.usage.policies.checking import LATE
+from apps.usage.policies.forecast import RECENT, Month, forecast_usd, month_of, months_between
 from apps.usage.selectors.reports import scope_for, sum_usage
+from apps.usage.selectors.reratings import list_since
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,23 @@ def list_alerts(*, budget: Budget, limit: int = 20) -> list[BudgetAlert]:
     return list(budget.alerts.all()[:limit])
 
 
-def get_budget_status(budget: Budget, *, now: datetime) -> BudgetStatus:
-    month = month_of(now, ZoneInfo(budget.zone))
+def get_budget_status(budget: Budget, *, now: datetime, month: Month | None = None) -> BudgetStatus:
+    """Of the month that it is, unless another is asked for."""
+    month = month or month_of(now, ZoneInfo(budget.zone))
     spent = _spent(budget, month.start, month.end)
     expected = forecast_usd(spent_usd=spent, recent_usd=_spent(budget, now - RECENT, now), now=now, month=month)
     return BudgetStatus(budget, month, spent, expected)
+
+
+def list_moving_months(budget: Budget, *, now: datetime) -> list[Month]:
+    """The month that it is, and those whose spend may have changed since they ended: late records came, or prices.
+
+    None that was over before there was the budget.
+    """
+    stretches = [(now - LATE, now), *list_since(now - LATE)]
+    zone = ZoneInfo(budget.zone)
+    found = {month for start, end in stretches for month in months_between(start, min(end, now), zone)}
+    return sorted((month for month in found if month.end > budget.created_at), key=lambda month: month.start)
 
 
 def _spent(budget: Budget, start: datetime, end: datetime) -> Decimal:

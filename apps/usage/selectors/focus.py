@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from apps.common.one_look import limit_idle_time, one_look
 from apps.usage.models import PriceEntry
 from apps.usage.policies import focus
 from apps.usage.policies.pricing import pico_from_usd
@@ -26,9 +27,11 @@ def focus_table(*, scope: UsageScope) -> Table:
 
 
 def _rows(scope: UsageScope) -> Iterator[Any]:
-    for start, end in utc_days(scope.start, scope.end):
-        for charge in _charges_of(replace(scope, start=start, end=end)):
-            yield from focus.rows_of(charge)
+    with one_look():
+        limit_idle_time()
+        for start, end in utc_days(scope.start, scope.end):
+            for charge in _charges_of(replace(scope, start=start, end=end)):
+                yield from focus.rows_of(charge)
 
 
 def _charges_of(day: UsageScope) -> Iterator[focus.Charge]:

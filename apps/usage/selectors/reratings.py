@@ -32,5 +32,10 @@ def _numbers(state: ReratingState, start: datetime, end: datetime) -> list[int]:
     return sorted(rows.values_list("number", flat=True))
 
 
+def list_since(moment: datetime) -> list[tuple[datetime, datetime]]:
+    """The stretches of time that were priced anew since then."""
+    return list(Rerating.objects.filter(applied_at__gte=moment).values_list("start", "end"))
+
+
 def count_applied_reratings() -> int:
     return Rerating.objects.filter(state=ReratingState.APPLIED).count()

@@ -18,7 +18,7 @@ from apps.tenants.models import Tenant
 from apps.usage.models import Budget, BudgetAlert, Channel
 from apps.usage.policies.forecast import Reached, reached
 from apps.usage.policies.webhooks import target_of
-from apps.usage.selectors.budgets import BudgetStatus, get_budget_status
+from apps.usage.selectors.budgets import BudgetStatus, get_budget_status, list_moving_months
 
 MAX_THRESHOLDS = 10
 MAX_MAILS = 10
@@ -71,16 +71,21 @@ def webhook_key(budget: Budget) -> str:
 
 def watch_budgets(*, now: datetime) -> None:
     for budget in Budget.objects.select_related("tenant"):
-        status = get_budget_status(budget, now=now)
-        found = reached(
-            budget.thresholds_percent,
-            amount_usd=budget.amount_usd,
-            spent_usd=status.spent_usd,
-            expected_usd=status.forecast_usd,
-        )
-        _withdraw_alerts(status, [each.threshold_percent for each in found if not each.is_forecast], now)
-        for each in found:
-            _raise_alerts(status, each, now)
+        for month in list_moving_months(budget, now=now):
+            _watch(get_budget_status(budget, now=now, month=month), now)
+
+
+def _watch(status: BudgetStatus, now: datetime) -> None:
+    budget = status.budget
+    found = reached(
+        budget.thresholds_percent,
+        amount_usd=budget.amount_usd,
+        spent_usd=status.spent_usd,
+        expected_usd=status.forecast_usd,
+    )
+    _withdraw_alerts(status, [each.threshold_percent for each in found if not each.is_forecast], now)
+    for each in found:
+        _raise_alerts(status, each, now)
 
 
 @transaction.atomic

@@ -159,6 +159,48 @@ def test_a_threshold_that_a_rerating_takes_back_is_withdrawn_and_counts_anew(peo
     assert len({event["x-tokenyard-delivery"] for event in heard(receiver)}) == len(receiver.received)
 
 
+@pytest.mark.parametrize("days_later", [3, 90])
+def test_a_month_that_is_over_is_watched_while_its_spend_still_moves(people, days_later):
+    """Late records and new prices for last month crossed a threshold, and nobody was told of either."""
+    later = NOW + timedelta(days=days_later)
+    budget_of(people.tenant, mail_to=["cfo@example.com"], thresholds_percent=[100])
+    version = make_version()
+    spend_of = {"version_id": str(version.pk), "input_tokens": 40_000_000, "output_tokens": 0}
+    record = make_record(tenant_id=str(people.tenant.pk), arrived_at=ARRIVED_AT_S - 60, **spend_of)
+    ingest_records(records=[record], node_id=uuid4(), now=later)
+    for after_s, dollars in enumerate((10, 2)):
+        rerated(version, dollars * MICRO_DOLLAR, days_later * 86_400 + after_s * 60)
+        for _ in range(2):
+            watched(later)
+    assert told_of_november() == [
+        "Budget monthly has reached 100 % in November 2026",
+        "Budget monthly is below 100 % in November 2026",
+    ]
+
+
+def told_of_november():
+    return [letter.subject for letter in mail.outbox if "November" in letter.subject]
+
+
+def test_late_records_reach_a_threshold_of_the_month_they_belong_to(people):
+    budget_of(people.tenant, mail_to=["cfo@example.com"], thresholds_percent=[100])
+    spend(people.tenant, 150)
+    watched(NOW + timedelta(days=12))
+    assert told_of_november() == []
+    watched(NOW + timedelta(days=6))
+    assert told_of_november() == ["Budget monthly has reached 100 % in November 2026"]
+
+
+def test_a_budget_says_nothing_of_months_before_it_was_made(people):
+    december = NOW + timedelta(days=3)
+    create_budget(
+        actor=SYSTEM, tenant=people.tenant, now=december, name="new", amount_usd=Decimal(1), mail_to=["c@example.com"]
+    )
+    spend(people.tenant, 150)
+    watched(december)
+    assert told_of_november() == []
+
+
 def test_spend_of_others_of_other_models_and_of_last_month_counts_not(people):
     budget_of(people.tenant, mail_to=["cfo@example.com"], public_model="other-model")
     budget_of(people.other, mail_to=["cfo@example.com"])

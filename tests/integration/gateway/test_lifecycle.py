@@ -92,6 +92,26 @@ async def test_a_client_that_leaves_before_the_first_byte_is_recorded_with_an_es
     assert 0 < record.output_tokens < 1000
 
 
+async def test_what_generates_nothing_teaches_no_pace_by_which_others_are_charged(tmp_path):
+    """A list of a long text's tokens came in a millisecond, and who left was charged all that it had allowed."""
+    async with (
+        fake_engine(*SLOW) as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        await gateway.chat()
+        for _ in range(5):
+            await gateway.call("POST", "/tokenize", {"model": "demo-chat", "prompt": "word " * 2000})
+        body = chat_body(max_tokens=1000, ignore_eos=True)
+        _, writer = await open_stream(gateway.port, body, events=0, headers={"X-Request-Id": "left"})
+        await asyncio.sleep(0.3)
+        writer.transport.abort()
+        record = (await gateway.wait_for_records(7))[-1]
+        await asyncio.sleep(0.5)
+        [entry] = await engine_ledger(engine, "left")
+    assert (record.outcome, record.usage_source) == ("client_left", "estimated")
+    assert 0 < record.output_tokens <= 5 * entry["completion_tokens"] < 1000
+
+
 async def test_a_client_that_leaves_the_queue_has_used_nothing(tmp_path):
     snapshot = snapshot_for(("demo-chat", 100, []))
     async with running_gateway(tmp_path, snapshot) as gateway:

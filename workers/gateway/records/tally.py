@@ -114,12 +114,17 @@ class Tally:
     def settle(self, used: Used, outcome: Outcome, status: int, error_code: str, now: float) -> None:
         assert not self.is_settled, "one record per request"  # noqa: S101 - an invariant
         self.is_settled = True
-        engine, dispatched_at = self._engine, self.settlement.dispatched_at
-        if outcome == "completed" and engine is not None and dispatched_at is not None:
-            tokens_of_each = used.output_tokens / choices_of(self._question.peek)
-            engine.tokens_per_s = _learned_pace(engine.tokens_per_s, tokens_of_each, now - dispatched_at)
         self.used = used if self.settlement.is_metered else NOTHING
+        if outcome == "completed":
+            self._learn_pace(now)
         self._meter.settle(self.settlement, self.used, outcome, status, error_code)
+
+    def _learn_pace(self, now: float) -> None:
+        """From what an engine counted: an estimate, or what a path answers that generates nothing, is no pace."""
+        engine, dispatched_at = self._engine, self.settlement.dispatched_at
+        if engine is not None and dispatched_at is not None and self.used.source == "engine":
+            tokens_of_each = self.used.output_tokens / choices_of(self._question.peek)
+            engine.tokens_per_s = _learned_pace(engine.tokens_per_s, tokens_of_each, now - dispatched_at)
 
     # -- how much
 

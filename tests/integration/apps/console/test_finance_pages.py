@@ -96,6 +96,12 @@ def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     steps = AuditEntry.objects.filter(subject_id=str(row.pk)).order_by("id").values_list("action", "actor_name")
     people = ["money", "money", "system"]
     assert list(steps) == list(zip(["rerating.started", "rerating.applying", "rerating.applied"], people, strict=True))
+    told = re.sub(r"<[^>]+>|\s+", " ", finance.get(place).content.decode())
+    assert re.search(r"money +started +re-rating \d", told)
+    for decide in ("apply/", "cancel/"):  # somebody else decided first, in another tab
+        back = finance.post(place + decide, follow=True)
+        assert back.redirect_chain == [(place, 302)]
+        assert f"Re-rating {row.number} is applied, not previewed." in back.content.decode()
 
 
 def test_a_rerating_that_would_change_nothing_is_not_offered(yard, open_as):
