@@ -4,11 +4,15 @@ import os
 from typing import Any
 
 from celery import Celery, Task
+from celery.app.amqp import AMQP
 from django.conf import settings
+from kombu import Connection
 
 from apps.common.rows import every_tenant
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
+
+_LOOKS_AGAIN_S = {"interval_start": 0.2, "interval_step": 0.2, "interval_max": 1.0}
 
 
 class LoopTask(Task):  # type: ignore[type-arg]  # generic in celery-types, and not in Celery
@@ -19,6 +23,17 @@ class LoopTask(Task):  # type: ignore[type-arg]  # generic in celery-types, and 
             return super().__call__(*args, **kwargs)
 
 
-app = Celery("tokenyard", task_cls=LoopTask)
+class EagerConnection(Connection):
+    """Celery waits 2, 4, 6… seconds for a broker that is away, and no block holds until it has looked again."""
+
+    def ensure_connection(self, *args: Any, **kwargs: Any) -> Any:
+        return super().ensure_connection(*args, **(_LOOKS_AGAIN_S | kwargs))
+
+
+class EagerAMQP(AMQP):
+    Connection = EagerConnection
+
+
+app = Celery("tokenyard", task_cls=LoopTask, amqp=EagerAMQP)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)

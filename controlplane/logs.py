@@ -41,9 +41,14 @@ class LineFormatter(logging.Formatter):
             **extra,
         }
         line = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
-        if record.exc_info:
+        if record.exc_info and not _is_refusal(record):
             line = f"{line}\n{self.formatException(record.exc_info)}"
         return without_secrets(line)
+
+
+def _is_refusal(record: logging.LogRecord) -> bool:
+    """Django hands over where a 403 or 404 was raised; the line says all of it."""
+    return record.name == "django.request" and record.levelno < logging.ERROR
 
 
 def _quoted(value: object) -> str:

@@ -70,7 +70,6 @@ def _join_anew(text: str, kept: Path, *, name: str, gateway_url: str) -> Joined:
     answer = _exchange(web_url.rstrip("/"), {"token": token, "name": name, "gateway_url": gateway_url})
     joined = Joined(node_id=answer["node_id"], agent_token=answer["agent_token"], web_url=web_url.rstrip("/"))
     write_whole(kept, msgspec.json.encode(joined))
-    kept.chmod(0o600)
     return joined
 
 

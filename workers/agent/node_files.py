@@ -98,7 +98,7 @@ class NodeFiles:
         path = self.directory / layout.LIMITS_FILE
         known = path.read_text() if path.exists() else ""
         if url != known:
-            layout.write_whole(path, url.encode(), mode=0o600)
+            layout.write_whole(path, url.encode())
 
     def offer(self, endpoints: list[Endpoint], coming: list[Endpoint] | None = None) -> None:
         """`coming` are those that are not ready yet."""

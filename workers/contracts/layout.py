@@ -41,8 +41,11 @@ CACHES_DIRECTORY = "caches"
 HANDOVER_SOCKET = "gateway.sock"
 
 
-def write_whole(path: Path, content: bytes, *, is_durable: bool = True, mode: int = 0o666) -> None:
-    """Replaces `path` so that no crash leaves half a file; with `is_durable` no power cut does either."""
+def write_whole(path: Path, content: bytes, *, is_durable: bool = True, mode: int = 0o600) -> None:
+    """Replaces `path` so that no crash leaves half a file; with `is_durable` no power cut does either.
+
+    What a node keeps is its own: a snapshot has the secret by which gateways know each other.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)

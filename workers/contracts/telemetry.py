@@ -157,6 +157,7 @@ class GatewayReport(Struct, frozen=True, kw_only=True):
     active_generation: int
     snapshot_error: str = ""
     spool_error: str = ""
+    limits_error: str = ""
     running_requests: int = 0
     queued_requests: int = 0
     queued_by_class: dict[str, int] = field(default_factory=dict)

@@ -314,6 +314,7 @@ class GatewayService:
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
             spool_error=self._spool.error,
+            limits_error=self._limits.figures.error,
             is_stopping=self._is_stopping or self._is_removed,
             now=time.monotonic(),
         )

@@ -312,7 +312,7 @@ def test_alone_it_serves_from_the_example_generator(tmp_path):
     finally:
         gateway.terminate()
         assert gateway.wait(10) == 0
-    assert ready.json() == {"ready": True, "reasons": []}
+    assert ready.json() == {"ready": True, "reasons": [], "warnings": []}
     assert "# TYPE tokenyard_gateway_requests_total counter" in metrics
     [record] = decode_lines(next((tmp_path / "spool").glob("*.jsonl")).read_bytes(), 10)[0]
     assert json.loads(answer.body)["usage"]["completion_tokens"] == record.output_tokens

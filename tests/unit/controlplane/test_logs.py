@@ -1,6 +1,7 @@
 import logging
 
 import pytest
+from django.core.exceptions import PermissionDenied
 
 from controlplane.logs import LineFormatter, RedactSecrets, without_secrets
 
@@ -45,3 +46,12 @@ def test_secrets_in_arguments_and_in_fields_are_taken_out():
     made = record("key %s", f"ty-abcd1234-{SECRET}", error=f"redis://:{SECRET}@host")
     assert RedactSecrets().filter(made)
     assert SECRET not in LineFormatter().format(made)
+
+
+def test_a_refused_request_is_one_line_and_one_that_broke_shows_where():
+    error = PermissionDenied()
+    told = {"name": "django.request", "exc_info": (type(error), error, None)}
+    refused = record("Forbidden: /users/", **told, levelname="WARNING", levelno=logging.WARNING)
+    broken = record("Internal Server Error: /users/", **told, levelname="ERROR", levelno=logging.ERROR)
+    assert "\n" not in LineFormatter().format(refused)
+    assert "PermissionDenied" in LineFormatter().format(broken)

@@ -57,7 +57,7 @@ def _make(recipe: Recipe, environment: Path, announce: Announce) -> None:
     except BaseException:
         shutil.rmtree(environment, ignore_errors=True)
         raise
-    write_whole(environment / MARKER, b"")
+    write_whole(environment / MARKER, b"", mode=0o644)
     announce(f"installed {recipe.title}")
 
 

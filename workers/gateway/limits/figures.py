@@ -16,6 +16,7 @@ class LimitFigures:
         self.exchanges = 0
         self.waiting = 0
         self.is_degraded = False
+        self.error = ""
 
     def refused(self, rule: LimitRule) -> None:
         self.refusals[rule.kind, rule.scope] += 1

@@ -22,6 +22,8 @@ GAP_WHILE_WAITING_S = 0.02
 
 
 class Authority(Protocol):
+    error: str  # why it is not the one that it should be
+
     async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
         """Raises AuthorityError."""
 
@@ -30,6 +32,8 @@ class Authority(Protocol):
 
 class OwnAuthority:
     """Of a gateway that shares its limits with no other; they begin anew with it."""
+
+    error = ""
 
     def __init__(self, holder: str) -> None:
         self._holder = holder
@@ -44,7 +48,10 @@ class OwnAuthority:
 
 
 class ToldAuthority:
-    """Where the control plane says that limits are shared, as the agent wrote it into a file; else `own`."""
+    """Where the control plane says that limits are shared, as the agent wrote it into a file; else `own`.
+
+    An address that cannot be read is refused: the former one holds, and `error` says so.
+    """
 
     def __init__(self, file: Path, holder: str, own: Authority) -> None:
         self._file = file
@@ -53,6 +60,7 @@ class ToldAuthority:
         self._shared: Authority | None = None
         self._url = ""
         self._changed_ns = 0
+        self.error = ""
 
     async def exchange(self, asks: list[Ask], events: list[bytes]) -> Reply:
         """Raises AuthorityError."""
@@ -72,12 +80,23 @@ class ToldAuthority:
             return  # nobody has said anything yet, or what was said holds
         self._changed_ns = changed_ns
         if url == self._url:
+            self.error = ""
             return
-        former, self._url = self._shared, url
-        self._shared = valkey_at(url, self._holder) if url else None
+        try:
+            shared = valkey_at(url, self._holder) if url else None
+        except ValueError:
+            self._refuse()
+            return
+        former, self._url, self._shared, self.error = self._shared, url, shared, ""
         logger.info("limits are %s", "shared with other gateways" if url else "this gateway's own")
         if former is not None:
             await former.close()
+
+    def _refuse(self) -> None:
+        """Without the address, which holds a password, and without the library's words, which repeat parts of it."""
+        former = "where they were shared before" if self._shared is not None else "this gateway's own"
+        self.error = f"limits.url is no address of a Valkey (redis://, rediss://, unix://); limits are still {former}"
+        logger.error("%s", self.error)
 
 
 def authority_at(url: str, holder: str) -> Authority:
@@ -154,3 +173,4 @@ class AuthorityLink:
         figures.is_degraded = ledger.has_unknown(time.monotonic())
         figures.degraded_admissions = ledger.degraded_admissions
         figures.waiting = len(ledger.waiters)
+        figures.error = self._authority.error

@@ -154,7 +154,8 @@ def _too_large(shortfall: Shortfall, headers: Headers) -> GatewayError:
 
 
 def _unknown(account: Account, headers: Headers) -> GatewayError:
-    message = f"How much is left of {describe(account)} cannot be told now. Send the request again."
+    limit = describe(account).removeprefix("The ")
+    message = f"How much is left of the {limit} cannot be told now. Send the request again in {_UNKNOWN_RETRY_S} s."
     return LimitGatewayError(429, "limit_unavailable", message, retry_after_s=_UNKNOWN_RETRY_S, headers=headers)
 
 

@@ -24,6 +24,8 @@ class AuthorityError(Exception):
 class ValkeyAuthority:
     """`holder` is this process, and no other ever."""
 
+    error = ""
+
     def __init__(self, url: str, *, holder: str, ttl_s: float, warm_s: float) -> None:
         self._arguments = (PREFIX, holder, int(ttl_s * 1000), int(warm_s * 1000))
         self._client = redis.asyncio.Redis.from_url(

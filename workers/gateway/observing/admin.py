@@ -56,10 +56,11 @@ class Pages:
         return 200, JSON, json.dumps({"status": "alive", "boot_id": boot_id})
 
     def _readyz(self) -> tuple[int, str, str]:
-        reasons = reasons_not_ready(self._read_report())
+        report = self._read_report()
+        reasons = reasons_not_ready(report)
         if self._is_stuck:
             reasons.append("the event loop is stuck")
-        return 503 if reasons else 200, JSON, json.dumps({"ready": not reasons, "reasons": reasons})
+        return readiness(reasons, report)
 
     def _metrics_page(self) -> tuple[int, str, str]:
         return 200, CONTENT_TYPE, render(self._read_report(), self._metrics)
@@ -79,6 +80,13 @@ def reasons_not_ready(report: GatewayReport) -> list[str]:
     if report.is_stopping:
         reasons.append("it is stopping")
     return reasons
+
+
+def readiness(reasons: list[str], report: GatewayReport) -> tuple[int, str, str]:
+    """`warnings` are of what was refused while something older serves in its place."""
+    warnings = [error for error in (report.snapshot_error, report.limits_error) if error]
+    body = {"ready": not reasons, "reasons": reasons, "warnings": warnings}
+    return 503 if reasons else 200, JSON, json.dumps(body)
 
 
 def _decision(found: RequestDecision | None) -> tuple[int, str, str]:

@@ -16,6 +16,7 @@ def build_report(
     meter: Meter,
     snapshot_error: str,
     spool_error: str,
+    limits_error: str,
     is_stopping: bool,
     now: float,
 ) -> GatewayReport:
@@ -29,6 +30,7 @@ def build_report(
         active_generation=directory.snapshot.generation if directory is not None else 0,
         snapshot_error=snapshot_error,
         spool_error=spool_error,
+        limits_error=limits_error,
         running_requests=driver.scheduler.running_total(),
         queued_requests=driver.scheduler.queued_total(),
         queued_by_class={name: queued.get(rank, 0) for rank, name in class_names.items()},

@@ -10,6 +10,8 @@ from workers.gateway.sisters.control import AskLimits, Granted, Message, Questio
 class ParentsAuthority:
     """`holder` is this process, and no other ever."""
 
+    error = ""
+
     def __init__(self, holder: str, tell: Callable[[Message], None], questions: Questions) -> None:
         self._holder = holder
         self._tell = tell

@@ -88,6 +88,7 @@ def merge_reports(
         active_generation=min((report.active_generation for report in reports), default=0),
         snapshot_error=_first(report.snapshot_error for report in reports),
         spool_error=_first(report.spool_error for report in reports),
+        limits_error=_first(report.limits_error for report in reports),
         running_requests=sum(report.running_requests for report in reports),
         queued_requests=sum(report.queued_requests for report in reports),
         queued_by_class=_sum_by_name(report.queued_by_class for report in reports),

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from workers.contracts.telemetry import GatewayReport
-from workers.gateway.observing.admin import DECISION, JSON, STUCK_AFTER_S, reasons_not_ready
+from workers.gateway.observing.admin import DECISION, JSON, STUCK_AFTER_S, readiness, reasons_not_ready
 from workers.gateway.observing.exposition import CONTENT_TYPE
 from workers.gateway.sisters.control import Page
 from workers.gateway.sisters.merging import Family, counted, merge_families, read_exposition, write_exposition
@@ -67,8 +67,8 @@ class Overview:
 
     def _readyz(self) -> tuple[int, str, str]:
         reasons = self._stuck() + [f"process {one.number} is starting" for one in self._read_views() if not one.is_up]
-        reasons += reasons_not_ready(self._read_report())
-        return 503 if reasons else _OK, JSON, json.dumps({"ready": not reasons, "reasons": reasons})
+        report = self._read_report()
+        return readiness([*reasons, *reasons_not_ready(report)], report)
 
     def _stuck(self) -> list[str]:
         views = self._read_views()

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.unit
 class Named:
     """Stands for the authority at an address; its replies say which."""
 
+    error = ""
+
     def __init__(self, url: str, holder: str = "") -> None:
         self.url = url
         self.holder = holder
@@ -84,3 +86,16 @@ async def test_a_gateway_alone_knows_what_was_used_of_a_day_since_it_began():
     )  # fmt: skip
     (answer,) = (await OwnAuthority("me").exchange([ask], [])).answers
     assert (answer.state, answer.granted) == ("ready", 5)
+
+
+async def test_an_address_that_cannot_be_read_is_said_and_the_former_one_holds(tmp_path, caplog):
+    file = tmp_path / "limits.url"
+    authority = ToldAuthority(file, "me", Named("own"))
+    for at_s, odd in enumerate(("http://:a-password@host", "redis://:a-password@host:no-port"), start=1):
+        say(file, odd, at_s)
+        assert await asked(authority) == "own"
+        assert "limits.url is no address" in authority.error
+        assert authority.error in caplog.text
+        assert "a-password" not in caplog.text
+    say(file, "", 3)
+    assert (await asked(authority), authority.error) == ("own", "")

@@ -52,9 +52,9 @@ def gateway():
 
 
 def test_it_is_ready_when_every_process_can_serve(gateway):
-    assert gateway.answer("/readyz") == (200, {"ready": True, "reasons": []})
+    assert gateway.answer("/readyz") == (200, {"ready": True, "reasons": [], "warnings": []})
     gateway.view(1, is_up=False)
-    assert gateway.answer("/readyz") == (503, {"ready": False, "reasons": ["process 1 is starting"]})
+    assert gateway.answer("/readyz") == (503, {"ready": False, "reasons": ["process 1 is starting"], "warnings": []})
     gateway.view(1, silent_s=11.0)
     assert gateway.answer("/readyz")[1]["reasons"] == ["process 1 is stuck"]
 
