@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.gateway.sisters.channel import INLINE_BYTES, Passed, open_inbox, receive, send
+from workers.gateway.sisters.channel import INLINE_BYTES, REFUSED, Passed, open_inbox, receive, send
 from workers.gateway.sisters.parent import refuse_waiting
 
 pytestmark = pytest.mark.integration
@@ -72,3 +72,17 @@ def test_what_waits_for_a_process_that_does_not_come_back_is_refused_in_openais_
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1\r\n" in answer
     assert answer.endswith(b'"code":"owner_unavailable"}}')
+
+
+@pytest.mark.parametrize("size_bytes", [5, 2 * INLINE_BYTES])
+def test_what_waits_for_a_process_that_does_not_come_back_goes_to_another_to_be_refused(inbox, size_bytes):
+    other = open_inbox()
+    ours, theirs = socket.socketpair()
+    with ours, other[0], other[1]:
+        with theirs:
+            send(inbox[1], Passed(content=b"a" * size_bytes), theirs.fileno())
+        refuse_waiting(inbox[0], other[1])
+        passed, client = receive(other[0])
+        client.close()
+        assert ours.recv(1) == b""  # nothing was answered here
+    assert (passed.hops, len(passed.content)) == (REFUSED, size_bytes)

@@ -14,6 +14,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+# Sisters that disagree for a moment on whose a model is do not send its requests to and fro: whoever is passed one so
+# often goes on with it.
+MAX_HOPS = 3
+# Of one that is to be refused: its owner does not come back.
+REFUSED = MAX_HOPS + 1
 INLINE_BYTES = 32 * 1024
 # Larger than what is inline and all that stands beside it.
 _MESSAGE_BYTES = 2 * INLINE_BYTES

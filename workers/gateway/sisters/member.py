@@ -30,9 +30,6 @@ from workers.gateway.sisters.passing import Passer, Passing
 from workers.gateway.sisters.questions import model_of
 from workers.gateway.snapshots.directory import Directory
 
-# Sisters that disagree for a moment on whose a model is do not send its requests to and fro.
-MAX_HOPS = 3
-
 AnswerPage = Callable[[str], tuple[int, str, str]]
 
 
@@ -145,7 +142,9 @@ class Member:
     def handle(self, client: ClientConnection, request: HttpRequest, hops: int = 0) -> None:
         sister = self._sister_of_model(model_of(request))
         passer, surface = self._passer, self._parts.surface
-        if sister is None or passer is None or hops >= MAX_HOPS or surface.stop_reason is not None:
+        if sister is not None and hops > channel.MAX_HOPS:
+            self.refuse(client, request)
+        elif sister is None or passer is None or hops >= channel.MAX_HOPS or surface.stop_reason is not None:
             surface.handle(client, request)
         else:
             passer.begin(client, request, sister, hops)

@@ -206,7 +206,12 @@ class Parent:
             child.excuse(max(late_s, 0.0))
             child.end_if_hung()
             if not child.is_up and self._beat_at - child.down_since > WAIT_S:
-                refuse_waiting(self._inboxes[child.number][0])
+                self._refuse_waiting(child)
+
+    def _refuse_waiting(self, gone: Child) -> None:
+        """By a process that is up, which leaves a record of each; by this one, if none is."""
+        others = [self._inboxes[child.number][1] for child in self._children if child.is_up]
+        refuse_waiting(self._inboxes[gone.number][0], others[0] if others else None)
 
     def _held_by_others(self, child: Child) -> control.Holds:
         others = [other for other in self._children if other is not child]
@@ -253,8 +258,8 @@ class Parent:
         return await asyncio.gather(*(child.ask_page(path) for child in self._children))
 
 
-def refuse_waiting(inbox: socket.socket) -> None:
-    """What was passed to a process that does not come back is answered all the same."""
+def refuse_waiting(inbox: socket.socket, other: socket.socket | None = None) -> None:
+    """What was passed to a process that does not come back is answered all the same: by who reads `other`, or here."""
     error = owner_unavailable()
     body = error.body()
     lines = [*error.headers(), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
@@ -262,8 +267,10 @@ def refuse_waiting(inbox: socket.socket) -> None:
     while (found := channel.receive(inbox)) is not None:
         passed, client = found
         with client, contextlib.suppress(OSError):
-            if passed.kind == "connection":
-                client.send(answer, socket.MSG_DONTWAIT)
+            passed.hops = channel.REFUSED
+            if passed.kind != "connection" or (other is not None and channel.send(other, passed, client.fileno())):
+                continue
+            client.send(answer, socket.MSG_DONTWAIT)
 
 
 async def _first(ended: "asyncio.Future[list[None]]", stop: asyncio.Event, limit_s: float) -> None:

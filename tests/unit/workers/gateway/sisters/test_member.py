@@ -7,9 +7,10 @@ from tests.unit.workers.gateway.sisters.test_ownership import engine, snapshot
 from workers.gateway.http.request_heads import read_head
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.sisters import control
+from workers.gateway.sisters.channel import MAX_HOPS, REFUSED
 from workers.gateway.sisters.company import Parts
 from workers.gateway.sisters.figures import SisterFigures
-from workers.gateway.sisters.member import MAX_HOPS, Ends, Member
+from workers.gateway.sisters.member import Ends, Member
 
 pytestmark = pytest.mark.unit
 
@@ -72,6 +73,13 @@ async def test_it_answers_what_is_its_own_or_nobodys_and_passes_what_is_a_sister
 async def test_what_was_passed_to_and_fro_is_answered_where_it_is(process):
     assert not process.ask("b", hops=MAX_HOPS - 1)
     assert process.ask("b", hops=MAX_HOPS)
+
+
+async def test_what_waited_for_an_owner_that_does_not_come_back_is_refused_with_its_record(process):
+    assert process.ask("b", hops=REFUSED)
+    assert process.ask("a", hops=REFUSED)  # which is this one's own by now
+    (_, refused), (_, taken_up) = process.surface.handled
+    assert (refused.code, taken_up) == ("owner_unavailable", None)
 
 
 async def test_one_that_stops_or_leaves_answers_whatever_its_clients_ask(process):
