@@ -129,6 +129,7 @@ class Queues:
         """It keeps its place: what it is judged by is its arrival."""
         ticket.failed_on = failed_on
         ticket.first_token_at = None
+        ticket.waits_since = now
         pool = self.pool_of(ticket.version_id, now)
         endpoint = pool.arrive(ticket, now)
         if endpoint is not None:
@@ -214,7 +215,7 @@ class Queues:
         oldest_welcome = now - self._config.patience_s
         if pool.usable_at >= oldest_welcome:
             return []
-        impatient = [ticket for ticket in pool.waiting.values() if ticket.request.arrived_at < oldest_welcome]
+        impatient = [ticket for ticket in pool.waiting.values() if ticket.waits_since < oldest_welcome]
         return [command for ticket in impatient for command in self.refuse(ticket, "no_endpoint", now)]
 
     def cancel_lost(self, now: float) -> list[Command]:
