@@ -28,7 +28,9 @@ class Appraiser:
         self._stays = Speed(is_known=False)
         self.reuse = Reuse()
 
-    def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
+    def appraise(
+        self, ticket: Ticket, endpoints: dict[int, EndpointModel], capacity: int, *, is_speed_known: bool
+    ) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
         request = ticket.request
         endpoint = _best_known(ticket.hits, endpoints)
@@ -38,7 +40,7 @@ class Appraiser:
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
         self._set_cost(ticket, endpoint)
         self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
-        ticket.finish_by = ticket.start_by + ticket.prefill_s / len(endpoints)
+        ticket.finish_by = ticket.start_by + ticket.prefill_s / capacity
 
     def kv_tokens(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> float:
         """On average over its stay: what others hold is free, what is only cached costs part, the answer grows."""

@@ -53,7 +53,7 @@ class Pool:
 
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
-        self.plan.resize(len(self.fleet.endpoints), now)
+        self.plan.resize(self.fleet.capacity(), now)
         self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
         self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
@@ -70,11 +70,15 @@ class Pool:
 
     def endpoint_adapted(self, spec: EndpointSpec) -> None:
         self._gather_as(spec)
+
+    def endpoint_changed(self, endpoint: EndpointModel, now: float) -> None:
+        """One that wakes may be of unknown speed."""
+        self.fleet.touch(endpoint, now)
         self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
-        self.plan.resize(len(self.fleet.endpoints), now)
+        self.plan.resize(self.fleet.capacity(), now)
 
     # tickets
 
@@ -152,9 +156,16 @@ class Pool:
         if not self._is_speed_known and self.fleet.is_speed_known():
             self._is_speed_known = True
             self._judge_again(now)
+        self._follow_capacity(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         return self.plan.given_up(now) if self._is_speed_known else []
+
+    def _follow_capacity(self, now: float) -> None:
+        """Some pause, wake or drain."""
+        self.fleet.open_due(now)
+        if self.plan.slots.capacity != self.fleet.capacity():
+            self.plan.resize(self.fleet.capacity(), now)
 
     def _judge_again(self, now: float) -> None:
         """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
@@ -190,7 +201,7 @@ class Pool:
     def retry_after_s(self, ticket: Ticket, now: float) -> int:
         """Seconds until there is room for it beside those who were told to come back before; at least 1."""
         wait_s = self.plan.retry_after_s(self.fleet.backlog(now))
-        cost_s = ticket.cost_s / max(1, len(self.fleet.endpoints))
+        cost_s = ticket.cost_s / self.fleet.capacity()
         told_s = self._returns.told_s(ticket.request.rank, cost_s, wait_s=wait_s, longest_s=MAX_RETRY_AFTER_S, now=now)
         return max(1, ceil(told_s))
 
@@ -213,7 +224,9 @@ class Pool:
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         self.fleet.lookup.find(ticket)
-        self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
+        self.appraiser.appraise(
+            ticket, self.fleet.endpoints, self.fleet.capacity(), is_speed_known=self._is_speed_known
+        )
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)
 
