@@ -119,6 +119,10 @@ class Fleet:
         """Open ones with nothing to prefill."""
         return [endpoint for endpoint in self._open.values() if not endpoint.prefilling]
 
+    def unused(self) -> list[EndpointModel]:
+        """Open ones with nothing to do."""
+        return [endpoint for endpoint in self._open.values() if not endpoint.running]
+
     # the best endpoint
 
     def choose(self, ticket: Ticket, now: float) -> EndpointModel | None:

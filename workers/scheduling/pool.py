@@ -60,6 +60,8 @@ class Pool:
         for ticket in unappraised.values():
             self._appraise(ticket, now)
             self._enter(ticket, now)
+        if self._batch is not None:
+            self._batch.rebuild(self.waiting.values())
 
     def _gather_as(self, spec: EndpointSpec) -> None:
         """The last word of an engine that does not batch by itself counts."""
@@ -190,7 +192,9 @@ class Pool:
     def next_opening_at(self) -> float:
         """When something may be sent without another event."""
         opening_at = self.fleet.next_opening_at()
-        return opening_at if self._batch is None else min(opening_at, self._batch.closes_at)
+        if self._batch is None or not self.fleet.unused():
+            return opening_at
+        return min(opening_at, self._batch.closes_at)
 
     def ready_in_s(self, now: float, patience_s: float) -> int:
         """Until an endpoint is there, where one is on its way; at least 1."""
@@ -260,7 +264,7 @@ class Pool:
         """One batch to every open endpoint that has nothing to do, as long as a batch is due."""
         sent: list[Choice] = []
         self.fleet.open_due(now)
-        for endpoint in [idle for idle in self.fleet.idle() if not idle.running]:
+        for endpoint in self.fleet.unused():
             if not self.waiting or not window.is_due(now):
                 break
             members = self._form_batch(window, endpoint, now)
@@ -273,7 +277,7 @@ class Pool:
         members: list[Ticket] = []
         tokens = 0
         while endpoint.has_slot() and len(members) < window.batching.max_requests:
-            ticket = self._queue.pop() or self.plan.densest_parked(now) or self.plan.next_late()
+            ticket = self._next_of_batch(now, is_first=not members)
             if ticket is None:
                 break
             tokens += ticket.request.prompt_tokens
@@ -285,3 +289,8 @@ class Pool:
             self._send(ticket, endpoint, now)
             members.append(ticket)
         return members
+
+    def _next_of_batch(self, now: float, *, is_first: bool) -> Ticket | None:
+        """As one by one; but late work costs next to nothing where there is room in a batch."""
+        owed = (self.plan.next_overdue(now) if is_first else None) or self.plan.late.owed()
+        return owed or self._queue.pop() or self.plan.densest_parked(now) or self.plan.late.first()
