@@ -23,7 +23,7 @@ from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.pool import LOOK_AHEAD, Pool
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import Tuning
-from workers.scheduling.workflows import Workflows
+from workers.scheduling.workflows import Workflows, is_of_workflow
 
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
@@ -225,7 +225,7 @@ class Queues:
             ticket = heapq.heappop(self._hopeless)[2]
             if ticket.state in WAITING:
                 doomed = self.workflows.doom(ticket.request)
-                reason: RejectReason = "workflow_deadline" if ticket.request.workflow_id else "deadline_passed"
+                reason: RejectReason = "workflow_deadline" if is_of_workflow(ticket.request) else "deadline_passed"
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
                 commands += self.cut_off(doomed, "workflow_deadline", now)
         return commands
