@@ -28,7 +28,9 @@ class Appraiser:
         self._stays = Speed(is_known=False)
         self.reuse = Reuse()
 
-    def appraise(self, ticket: Ticket, endpoints: dict[int, EndpointModel], *, is_speed_known: bool) -> None:
+    def appraise(
+        self, ticket: Ticket, endpoints: dict[int, EndpointModel], capacity: int, *, is_speed_known: bool
+    ) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
         request = ticket.request
         endpoint = _best_known(ticket.hits, endpoints)
@@ -38,7 +40,7 @@ class Appraiser:
         ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
         self._set_cost(ticket, endpoint)
         self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
-        ticket.finish_by = ticket.start_by + ticket.prefill_s / len(endpoints)
+        ticket.finish_by = ticket.start_by + ticket.prefill_s / capacity
 
     def kv_tokens(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> float:
         """On average over its stay: what others hold is free, what is only cached costs part, the answer grows."""
@@ -91,7 +93,7 @@ class Appraiser:
         request = ticket.request
         limit_s = inf if request.ttft_slo_s is None else request.ttft_slo_s
         if request.deadline_at is not None:
-            limit_s = min(limit_s, self._until_deadline_s(ticket, endpoint, request.deadline_at))
+            limit_s = min(limit_s, self._until_due_s(ticket, endpoint, request.deadline_at))
             if not is_speed_known:
                 ticket.hopeless_at, ticket.first_token_s = request.deadline_at, 0.0
         ticket.has_limit = limit_s < inf and is_speed_known
@@ -103,14 +105,14 @@ class Appraiser:
         ticket.start_by = ticket.first_token_by - ticket.prefill_s
         ticket.give_up_at = request.arrived_at + limit_s * self._late_factor if ticket.has_limit else inf
 
-    def _until_deadline_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:
+    def _until_due_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:
         """When the first token is due, from the arrival; sets when there is no hope left."""
         request = ticket.request
         step_s = endpoint.decode_step_s()
-        rest_s = ticket.output_tokens * max(self._pace_s, step_s) + self._workflows.expected_rest_s(request)
+        answer_s = ticket.output_tokens * max(self._pace_s, step_s)
         ticket.first_token_s = max(ticket.prefill_s, step_s)
         ticket.hopeless_at = deadline_at - ticket.prefill_s - self._short_answer(request, ticket) * step_s
-        return deadline_at - rest_s - request.arrived_at
+        return self._workflows.due_at(request) - answer_s - request.arrived_at
 
     def _short_answer(self, request: Request, ticket: Ticket) -> float:
         """Tokens that five answers out of six exceed: what is hopeless must be so in spite of our uncertainty."""

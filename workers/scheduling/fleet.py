@@ -67,8 +67,14 @@ class Fleet:
     def any_usable(self, now: float) -> bool:
         return any(endpoint.is_usable(now) for endpoint in self.endpoints.values())
 
+    def capacity(self) -> int:
+        """How many may be sent to; 1 at least, as some will."""
+        return max(1, len(self._openings.usable))
+
     def is_speed_known(self) -> bool:
-        return bool(self.endpoints) and all(endpoint.prefill_speed.is_learned for endpoint in self.endpoints.values())
+        """Of all that may be sent to: one that is not can show nothing."""
+        shown = self._openings.usable or self.endpoints
+        return bool(shown) and all(endpoint.prefill_speed.is_learned for endpoint in shown.values())
 
     def share_speed(self, seen: EndpointModel) -> None:
         """An engine that has not been seen to work yet is no faster and no slower than one of its version that has."""
@@ -76,10 +82,10 @@ class Fleet:
             endpoint.assume_speed(seen)
 
     def backlog(self, now: float) -> Backlog:
-        """At most BACKLOG_AGE_S old, unless something was sent since."""
+        """Of those that may be sent to; at most BACKLOG_AGE_S old, unless something was sent since."""
         if now - self._backlog_at > BACKLOG_AGE_S or self._backlog is None:
             self._backlog_at = now
-            self._backlog = Backlog(self.endpoints.values(), now)
+            self._backlog = Backlog(self._openings.usable.values(), now)
         return self._backlog
 
     # open endpoints
@@ -116,6 +122,10 @@ class Fleet:
     @property
     def runs_nothing(self) -> bool:
         return not self._running
+
+    def unused(self) -> list[EndpointModel]:
+        """Open ones with nothing to do."""
+        return [endpoint for endpoint in self._open.values() if not endpoint.running]
 
     # the best endpoint
 
@@ -242,7 +252,7 @@ class Fleet:
         if endpoint.running and endpoint.watchdog.is_quiet():
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "silent"
-        if ticket.request.rank and self.held.bars(ticket, endpoint, self.endpoints, now):
+        if ticket.request.rank and self.held.bars(ticket, endpoint, self._openings.usable, now):
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "held back"
         return ""
@@ -256,7 +266,7 @@ class Fleet:
         running = self._running + 1
         for unusable in self._openings.unusable.values():
             running -= len(unusable.running)
-        mean = running / max(1, len(self.endpoints) - len(self._openings.unusable))
+        mean = running / self.capacity()
         many, after = self._hot_factor * mean, len(endpoint.running) + 1
         if after <= max(ceil(mean), many):
             return False

@@ -38,13 +38,13 @@ class HeldSlots:
         self._noted_at = now
         self._stays_s[rank] = self._stays_s.get(rank, 0.0) + stay_s
 
-    def bars(self, ticket: Ticket, endpoint: EndpointModel, endpoints: dict[int, EndpointModel], now: float) -> bool:
-        """Whether the ticket would take a slot of those above it."""
+    def bars(self, ticket: Ticket, endpoint: EndpointModel, usable: dict[int, EndpointModel], now: float) -> bool:
+        """Whether the ticket would take a slot of those above it; `usable` are all that may be sent to."""
         rank, free = ticket.request.rank, _free(endpoint)
         is_spared = rank >= LOWEST_RANK and free <= MOST_SPARE and ticket.stay_s > SHORT_STAY_S
-        if is_spared and _takes_spare(endpoints, rank):
+        if is_spared and _takes_spare(usable, rank):
             return True
-        held = self._held(rank, endpoint.slots(), len(endpoints), now)
+        held = self._held(rank, endpoint.slots(), len(usable), now)
         return free <= held and free <= held - _above(endpoint, rank)
 
     def _held(self, rank: int, slots: int, endpoints: int, now: float) -> int:

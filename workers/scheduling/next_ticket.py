@@ -92,8 +92,8 @@ class NextTicket:
     def _spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.
 
-        A parked ticket can still be in time; a late one goes while most of the fleet has nothing to do, as far as was
-        asked for lately or as it is.
+        A parked ticket can still be in time; a late one goes while most of what may be sent to has nothing to do, by what
+        was asked for lately or as it is.
         """
         idle = self._fleet.idle()
         if not idle or len(self._plan.slots):
@@ -104,7 +104,7 @@ class NextTicket:
         if parked is not None and (len(idle) > 1 or parked.prefill_s < MAX_HOLD_UP_S):
             return self._try_on_idle(parked, now)
         late = self._plan.next_late(nothing_runs=self._fleet.runs_nothing)
-        if late is not None and 2 * len(idle) > len(self._fleet.endpoints):
+        if late is not None and 2 * len(idle) > self._fleet.capacity():
             return self._try_on_idle(late, now)
         return None
 

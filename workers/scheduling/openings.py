@@ -9,22 +9,22 @@ from workers.scheduling.endpoint import EndpointModel
 class Openings:
     """Open endpoints in order of when they were last sent something; the others in a heap by when they open.
 
-    `unusable` are those that are sent nothing whatever they have to do.
+    `unusable` are those that are sent nothing whatever they have to do; `usable` all others.
     """
 
     def __init__(self, gate_share: float) -> None:
         self._gate_share = gate_share
         self.open: dict[int, EndpointModel] = {}
+        self.usable: dict[int, EndpointModel] = {}
         self.unusable: dict[int, EndpointModel] = {}
         self._opening: list[tuple[float, int, int]] = []
 
     def place(self, endpoint: EndpointModel, now: float) -> None:
         opens_at = endpoint.opens_at = self._opens_at(endpoint)
         endpoint.version += 1
-        if endpoint.is_usable(now):
-            self.unusable.pop(endpoint.number, None)
-        else:
-            self.unusable[endpoint.number] = endpoint
+        to, of = (self.usable, self.unusable) if endpoint.is_usable(now) else (self.unusable, self.usable)
+        to[endpoint.number] = endpoint
+        of.pop(endpoint.number, None)
         if opens_at <= now:
             self.open[endpoint.number] = endpoint
             return
@@ -33,8 +33,8 @@ class Openings:
             heapq.heappush(self._opening, (opens_at, endpoint.number, endpoint.version))
 
     def remove(self, endpoint: EndpointModel) -> None:
-        self.open.pop(endpoint.number, None)
-        self.unusable.pop(endpoint.number, None)
+        for places in (self.open, self.usable, self.unusable):
+            places.pop(endpoint.number, None)
 
     def next_due(self, endpoints: dict[int, EndpointModel], now: float) -> EndpointModel | None:
         """One of those that opens by now; whoever asks places it."""

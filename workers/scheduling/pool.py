@@ -53,13 +53,15 @@ class Pool:
 
     def add_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.add(endpoint, now)
-        self.plan.resize(len(self.fleet.endpoints), now)
+        self.plan.resize(self.fleet.capacity(), now)
         self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
         self._gather_as(endpoint.spec)
         unappraised, self._unappraised = self._unappraised, {}
         for ticket in unappraised.values():
             self._appraise(ticket, now)
             self._enter(ticket, now)
+        if self._batch is not None:
+            self._batch.rebuild(self.waiting.values())
 
     def _gather_as(self, spec: EndpointSpec) -> None:
         """The last word of an engine that does not batch by itself counts."""
@@ -70,11 +72,15 @@ class Pool:
 
     def endpoint_adapted(self, spec: EndpointSpec) -> None:
         self._gather_as(spec)
+
+    def endpoint_changed(self, endpoint: EndpointModel, now: float) -> None:
+        """One that wakes may be of unknown speed."""
+        self.fleet.touch(endpoint, now)
         self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
     def remove_endpoint(self, endpoint: EndpointModel, now: float) -> None:
         self.fleet.remove(endpoint)
-        self.plan.resize(len(self.fleet.endpoints), now)
+        self.plan.resize(self.fleet.capacity(), now)
 
     # tickets
 
@@ -152,9 +158,16 @@ class Pool:
         if not self._is_speed_known and self.fleet.is_speed_known():
             self._is_speed_known = True
             self._judge_again(now)
+        self._follow_capacity(now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         return self.plan.given_up(now) if self._is_speed_known else []
+
+    def _follow_capacity(self, now: float) -> None:
+        """Some pause, wake or drain."""
+        self.fleet.open_due(now)
+        if self.plan.slots.capacity != self.fleet.capacity():
+            self.plan.resize(self.fleet.capacity(), now)
 
     def _judge_again(self, now: float) -> None:
         """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
@@ -179,7 +192,9 @@ class Pool:
     def next_opening_at(self) -> float:
         """When something may be sent without another event."""
         opening_at = self.fleet.next_opening_at()
-        return opening_at if self._batch is None else min(opening_at, self._batch.closes_at)
+        if self._batch is None or not self.fleet.unused():
+            return opening_at
+        return min(opening_at, self._batch.closes_at)
 
     def ready_in_s(self, now: float, patience_s: float) -> int:
         """Until an endpoint is there, where one is on its way; at least 1."""
@@ -190,7 +205,7 @@ class Pool:
     def retry_after_s(self, ticket: Ticket, now: float) -> int:
         """Seconds until there is room for it beside those who were told to come back before; at least 1."""
         wait_s = self.plan.retry_after_s(self.fleet.backlog(now))
-        cost_s = ticket.cost_s / max(1, len(self.fleet.endpoints))
+        cost_s = ticket.cost_s / self.fleet.capacity()
         told_s = self._returns.told_s(ticket.request.rank, cost_s, wait_s=wait_s, longest_s=MAX_RETRY_AFTER_S, now=now)
         return max(1, ceil(told_s))
 
@@ -213,7 +228,9 @@ class Pool:
 
     def _appraise(self, ticket: Ticket, now: float) -> None:
         self.fleet.lookup.find(ticket)
-        self.appraiser.appraise(ticket, self.fleet.endpoints, is_speed_known=self._is_speed_known)
+        self.appraiser.appraise(
+            ticket, self.fleet.endpoints, self.fleet.capacity(), is_speed_known=self._is_speed_known
+        )
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)
 
@@ -247,7 +264,7 @@ class Pool:
         """One batch to every open endpoint that has nothing to do, as long as a batch is due."""
         sent: list[Choice] = []
         self.fleet.open_due(now)
-        for endpoint in [idle for idle in self.fleet.idle() if not idle.running]:
+        for endpoint in self.fleet.unused():
             if not self.waiting or not window.is_due(now):
                 break
             members = self._form_batch(window, endpoint, now)
@@ -260,8 +277,7 @@ class Pool:
         members: list[Ticket] = []
         tokens = 0
         while endpoint.has_slot() and len(members) < window.batching.max_requests:
-            ticket = self._queue.pop() or self.plan.densest_parked(now)
-            ticket = ticket or self.plan.next_late(nothing_runs=self.fleet.runs_nothing)
+            ticket = self._next_of_batch(now, is_first=not members)
             if ticket is None:
                 break
             tokens += ticket.request.prompt_tokens
@@ -273,3 +289,8 @@ class Pool:
             self._send(ticket, endpoint, now)
             members.append(ticket)
         return members
+
+    def _next_of_batch(self, now: float, *, is_first: bool) -> Ticket | None:
+        """As one by one; but late work costs next to nothing where there is room in a batch."""
+        owed = (self.plan.next_overdue(now) if is_first else None) or self.plan.late.owed()
+        return owed or self._queue.pop() or self.plan.densest_parked(now) or self.plan.late.first()

@@ -23,7 +23,7 @@ from workers.scheduling.latency.lengths import LengthModel
 from workers.scheduling.pool import LOOK_AHEAD, Pool
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.tuning import Tuning
-from workers.scheduling.workflows import Workflows
+from workers.scheduling.workflows import Workflows, is_of_workflow
 
 SHORT_QUEUE = 8
 """Behind more than that, a newcomer waits for the next event: nothing has opened by its coming."""
@@ -129,6 +129,7 @@ class Queues:
         """It keeps its place: what it is judged by is its arrival."""
         ticket.failed_on = failed_on
         ticket.first_token_at = None
+        ticket.waits_since = now
         pool = self.pool_of(ticket.version_id, now)
         endpoint = pool.arrive(ticket, now)
         if endpoint is not None:
@@ -214,7 +215,7 @@ class Queues:
         oldest_welcome = now - self._config.patience_s
         if pool.usable_at >= oldest_welcome:
             return []
-        impatient = [ticket for ticket in pool.waiting.values() if ticket.request.arrived_at < oldest_welcome]
+        impatient = [ticket for ticket in pool.waiting.values() if ticket.waits_since < oldest_welcome]
         return [command for ticket in impatient for command in self.refuse(ticket, "no_endpoint", now)]
 
     def cancel_lost(self, now: float) -> list[Command]:
@@ -224,7 +225,7 @@ class Queues:
             ticket = heapq.heappop(self._hopeless)[2]
             if ticket.state in WAITING:
                 doomed = self.workflows.doom(ticket.request)
-                reason: RejectReason = "workflow_deadline" if ticket.request.workflow_id else "deadline_passed"
+                reason: RejectReason = "workflow_deadline" if is_of_workflow(ticket.request) else "deadline_passed"
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
                 commands += self.cut_off(doomed, "workflow_deadline", now)
         return commands

@@ -14,13 +14,14 @@ class Request:
     of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
     `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s`, from the arrival, and
     `tpot_slo_s`, a token, are limits; None for none, and 0, too. `deadline_at` is when the answer, or the whole
-    workflow that the call belongs to, must be complete. `weight` is the value of an answer in time, against other
+    workflow that the call belongs to, must be complete: the earlier of both. `weight` is the value of an answer in time, against other
     requests; None takes that of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as
     `max_queued_of_tenant` does, None: not.
 
     `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
 
-    Of its workflow: `workflow_steps` calls are expected in all, 0 unknown; `workflow_tokens` and
+    Of its workflow: `workflow_deadline_at` is when all of it must be complete, 0 for never; None is the same as
+    `deadline_at`. `workflow_steps` calls are expected in all, 0 unknown; `workflow_tokens` and
     `workflow_picodollars` are budgets of the whole, None for none. Money needs the two prices.
     """
 
@@ -45,6 +46,7 @@ class Request:
         "ttft_slo_s",
         "version_id",
         "weight",
+        "workflow_deadline_at",
         "workflow_id",
         "workflow_picodollars",
         "workflow_steps",
@@ -73,6 +75,7 @@ class Request:
         workflow_id: str = "",
         max_queued_tokens_of_tenant: float | None = None,
         alternatives: tuple[str, ...] = (),
+        workflow_deadline_at: float | None = None,
         workflow_steps: int = 0,
         workflow_tokens: int | None = None,
         workflow_picodollars: int | None = None,
@@ -98,6 +101,7 @@ class Request:
         self.workflow_id = workflow_id
         self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
         self.alternatives = alternatives
+        self.workflow_deadline_at = workflow_deadline_at
         self.workflow_steps = workflow_steps
         self.workflow_tokens = workflow_tokens
         self.workflow_picodollars = workflow_picodollars

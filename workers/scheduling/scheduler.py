@@ -167,6 +167,7 @@ class Scheduler(SchedulerState):
         endpoint.set_warmth(warmth, ready_in_s, now)
         endpoint.max_running = max_running
         endpoint.is_draining = is_draining
+        pool.endpoint_changed(endpoint, now)
         return self._after(endpoint, now)
 
     def endpoint_reported(self, endpoint_id: str, report: EngineReport, now: float) -> list[Command]:

@@ -39,6 +39,7 @@ class Ticket:
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
     `has_limit` they only order.
+    `waits_since` is its arrival, or when its last attempt failed.
     `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
     `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
@@ -70,6 +71,7 @@ class Ticket:
     failed_on: "EndpointModel | None" = None
     attempts: int = 0
     generated_tokens: int = 0
+    waits_since: float = 0.0
     sent_at: float = 0.0
     prefill_until: float = 0.0
     first_token_at: float | None = None
@@ -80,6 +82,7 @@ class Ticket:
         self.request = request
         self.number = number
         self.version_id = version_id
+        self.waits_since = request.arrived_at
 
     def set_most_tokens(self, capacity: float) -> float:
         """Of the KV cache, if nothing is shared and the answer is twice as long as expected."""

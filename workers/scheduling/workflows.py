@@ -1,6 +1,7 @@
 """Workflows of dependent calls: how much of one is still to come, and when it is lost."""
 
 import heapq
+from math import inf
 
 from msgspec import Struct
 
@@ -27,9 +28,9 @@ class Workflow:
 
     __slots__ = ("attained_s", "calls", "deadline_at", "live", "lost", "picodollars", "seen_at", "tenant_id", "tokens")
 
-    def __init__(self, tenant_id: str, deadline_at: float | None, now: float) -> None:
+    def __init__(self, tenant_id: str, now: float) -> None:
         self.tenant_id = tenant_id
-        self.deadline_at = deadline_at
+        self.deadline_at: float | None = None
         self.live: dict[int, None] = {}
         self.calls = 0
         self.seen_at = now
@@ -78,11 +79,12 @@ class Workflows:
         key = _key(request)
         workflow = self._workflows.pop(key, None)
         if workflow is None:
-            workflow = self._begin(request, now)
+            workflow = Workflow(request.tenant_id, now)
         else:
             kind = self._kind_of(workflow.tenant_id)
             kind.cycle_s += LEARNING_RATE * (now - workflow.seen_at - kind.cycle_s)
         self._workflows[key] = workflow
+        self._note_deadline(workflow, request)
         workflow.calls += 1
         workflow.seen_at = now
         workflow.live[request.request_id] = None
@@ -114,8 +116,8 @@ class Workflows:
         return list(workflow.live)
 
     def doom(self, request: Request) -> list[int]:
-        """Its deadline cannot be met any more: its other requests, to be stopped."""
-        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
+        """Its deadline cannot be met any more: its other requests, to be stopped, if that is the workflow's deadline."""
+        workflow = self._workflows.get(_key(request)) if is_of_workflow(request) else None
         if workflow is None or workflow.lost is not None:
             return []
         self._lose(workflow, "workflow_deadline")
@@ -125,12 +127,18 @@ class Workflows:
         workflow = self._workflows.get(_key(request))
         return workflow.attained_s if workflow is not None else 0.0
 
+    def due_at(self, request: Request) -> float:
+        """When its answer is due: by its own deadline, and early enough for the calls to come before the workflow's."""
+        own = inf if request.deadline_at is None else request.deadline_at
+        whole = _deadline_of(request) if request.workflow_id else None
+        return own if whole is None else min(own, whole - self.expected_rest_s(request))
+
     def expected_rest_s(self, request: Request) -> float:
         """After this call: the calls still to come, as fast as they come.
 
         How many is what the client expects, or else what workflows of the tenant still make at this point.
         """
-        workflow = self._workflows.get(_key(request)) if request.workflow_id else None
+        workflow = self._workflows.get(_key(request))
         if workflow is None:
             return 0.0
         kind = self._kind_of(workflow.tenant_id)
@@ -155,12 +163,15 @@ class Workflows:
         self.waste.tokens += workflow.tokens
         self.waste.service_s += workflow.attained_s
 
-    def _begin(self, request: Request, now: float) -> Workflow:
+    def _note_deadline(self, workflow: Workflow, request: Request) -> None:
+        """That of the first call that names one."""
+        deadline_at = _deadline_of(request)
+        if workflow.deadline_at is not None or deadline_at is None:
+            return
+        workflow.deadline_at = deadline_at
         if len(self._deadlines) > 2 * MAX_WORKFLOWS:
             self._deadlines = sorted(item for item in self._deadlines if item[1] in self._workflows)
-        if request.deadline_at is not None:
-            heapq.heappush(self._deadlines, (request.deadline_at, _key(request)))
-        return Workflow(request.tenant_id, request.deadline_at, now)
+        heapq.heappush(self._deadlines, (deadline_at, _key(request)))
 
     def _kind_of(self, tenant_id: str) -> _Kind:
         kind = self._kinds.get(tenant_id)
@@ -179,6 +190,18 @@ class Workflows:
             kind = self._kind_of(workflow.tenant_id)
             kind.calls += LEARNING_RATE * (workflow.calls - kind.calls)
             del self._workflows[key]
+
+
+def is_of_workflow(request: Request) -> bool:
+    """Whether the deadline of a request is its workflow's, and not one of its own that is earlier."""
+    return bool(request.workflow_id) and _deadline_of(request) == request.deadline_at
+
+
+def _deadline_of(request: Request) -> float | None:
+    """Of its workflow."""
+    if request.workflow_deadline_at is None:
+        return request.deadline_at
+    return request.workflow_deadline_at or None
 
 
 def _key(request: Request) -> tuple[str, str]:

@@ -117,6 +117,7 @@ class Workflows:
             raise errors.workflow_budget()
         request.workflow_id = workflow_id
         request.workflow_steps = asked.steps_expected
+        request.workflow_deadline_at = workflow.deadline_at or 0.0
         request.deadline_at = _earlier(request.deadline_at, workflow.deadline_at)
 
     def began(self, request: Request) -> None:

@@ -134,11 +134,11 @@ class Plan:
 
     def given_up(self, now: float) -> list[Ticket]:
         """Late tickets that have waited long enough while more came than can be done; they must be withdrawn now."""
-        gone: list[Ticket] = []
+        gone: dict[int, Ticket] = {}  # one that was judged again lies there twice
         while self.is_overloaded and (ticket := self.late.first()) is not None and ticket.give_up_at <= now:
             self.late.pop(ticket)
-            gone.append(ticket)
-        return gone
+            gone[ticket.number] = ticket
+        return list(gone.values())
 
     # what may run when nothing kept can
 

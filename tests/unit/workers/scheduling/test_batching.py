@@ -94,3 +94,40 @@ def test_a_batch_is_no_larger_than_the_engine_has_slots():
     numbers = [bench.arrive() for _ in range(4)]
     bench.after(0.06)
     assert list(bench.sent) == numbers[:2]
+
+
+def test_what_came_while_no_engine_was_there_is_in_the_window_of_one_that_comes_back():
+    bench = a_bench()
+    spec = bench.scheduler._endpoints["e0"].spec
+    bench.scheduler.endpoint_lost("e0", bench.now)
+    number = bench.arrive()
+    bench.endpoint("e0", spec=spec)
+    bench.after(0.1)
+    assert list(bench.sent) == [number]
+
+
+def test_nobody_has_to_ask_again_and_again_while_all_engines_are_busy():
+    bench = a_bench()
+    bench.arrive()
+    bench.after(0.06)
+    waiting = bench.arrive()
+    bench.after(1.0)
+    assert bench.scheduler.next_deadline() > bench.now
+    bench.finish(1, 0)
+    assert waiting in bench.sent
+
+
+def test_late_work_does_not_starve_beside_full_batches_of_what_is_in_time():
+    bench = a_bench(max_requests=2, window_s=0.01)
+    bench.arrive(), bench.arrive()
+    late = bench.arrive(ttft_slo_s=0.01)
+    bench.after(0.5)
+    for _ in range(1000):
+        if late in bench.sent:
+            break
+        while bench.scheduler.queued_total() < 5:
+            bench.arrive(ttft_slo_s=5.0)
+        for number in bench.order[-2:]:
+            bench.finish(number, 1)
+        bench.after(0.1)
+    assert late in bench.sent

@@ -86,3 +86,16 @@ def test_a_long_wait_is_no_reason_to_refuse_when_the_endpoint_pauses_for_a_momen
     assert bench.rejects == {}
     bench.after(1.0)
     assert bench.sent[waiting] == "e1"
+
+
+def test_patience_with_a_request_begins_anew_when_its_attempt_has_failed():
+    bench = Bench(patience_s=15.0, suspend_s=1.0)
+    bench.endpoint()
+    streamed = bench.arrive()
+    bench.first_token(streamed)
+    bench.now += 100.0
+    bench.fail(streamed, generated_tokens=7)
+    bench.after(0.5, step=0.02)
+    assert bench.rejects == {}
+    bench.after(1.0, step=0.02)
+    assert bench.order == [streamed, streamed]

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.workers.scheduling.bench import Bench
+from workers.scheduling.endpoint_spec import DEFAULT_SPEC
 
 pytestmark = pytest.mark.unit
 
@@ -80,3 +81,29 @@ def test_late_work_that_was_sent_failed_and_is_late_again_is_given_up_once():
         bench.arrive(tenant="flood", rank=GOLD, prompt_tokens=20_000, ttft_slo_s=5.0)
         bench.after(0.2)
     assert late in bench.rejects
+
+
+def test_late_work_that_is_judged_again_is_given_up_once():
+    """An endpoint of unknown speed joined: once it is known, all that waits is looked at with it."""
+    bench = Bench()
+    bench.endpoint(slots=1)
+    running = bench.arrive()
+    for _ in range(60):
+        for _ in range(5):
+            bench.arrive(ttft_slo_s=0.5, prompt_tokens=5000)
+        bench.after(0.1)
+    bench.endpoint("e2", slots=1, spec=DEFAULT_SPEC)
+    for _ in range(12):
+        bench.arrive()
+        bench.now += 0.3
+        for number, endpoint_id in list(bench.sent.items()):
+            if endpoint_id == "e2":
+                bench.first_token(number)
+                bench.finish(number)
+        bench.after(0.02)
+    for _ in range(60):
+        for _ in range(5):
+            bench.arrive(ttft_slo_s=0.5, prompt_tokens=5000)
+        bench.after(0.1)
+    assert running not in bench.rejects
+    assert len(bench.rejects) > 200

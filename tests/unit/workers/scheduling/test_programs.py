@@ -86,3 +86,38 @@ def test_the_steps_that_the_client_expects_count_before_what_was_learned():
     following = call(1000, 210)
     assert workflows.expected_rest_s(following) == pytest.approx(20.0, rel=0.05)
     assert workflows.expected_rest_s(call(1001, 0)) == 0.0
+
+
+def test_a_calls_own_deadline_is_not_its_workflows():
+    bench = Bench()
+    bench.endpoint()
+    first = bench.arrive(workflow_id="w", deadline_at=bench.now + 1.0, workflow_deadline_at=0.0)
+    bench.finish(first)
+    second = bench.arrive(workflow_id="w", deadline_at=bench.now + 60.0, workflow_deadline_at=0.0)
+    bench.after(2.0)
+    third = bench.arrive(workflow_id="w")
+    bench.after(1.0)
+    assert bench.cancels == bench.rejects == {}
+    assert bench.order == [first, second, third]
+
+
+def test_a_call_that_misses_its_own_deadline_takes_no_other_with_it():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    whole = {"workflow_id": "w", "workflow_deadline_at": bench.now + 600.0}
+    running = bench.arrive(deadline_at=bench.now + 600.0, **whole)
+    waiting = bench.arrive(deadline_at=bench.now + 1.0, **whole)
+    bench.after(2.0)
+    assert bench.rejects[waiting].reason == "deadline_passed"
+    assert bench.cancels == {}
+    bench.after(600.0)
+    assert bench.cancels == {running: "workflow_deadline"}
+
+
+def test_a_later_call_may_bring_the_workflows_deadline():
+    bench = Bench()
+    bench.endpoint()
+    first = bench.arrive(workflow_id="w")
+    second = bench.arrive(workflow_id="w", deadline_at=bench.now + 5.0)
+    bench.after(6.0)
+    assert bench.cancels == dict.fromkeys((first, second), "workflow_deadline")

@@ -89,8 +89,14 @@ def test_the_deadline_counts_from_the_first_call():
     assert refusal(workflows, call(3, at=15.0), id=b"w") == "workflow_deadline"
 
 
-def test_a_calls_own_earlier_deadline_stands():
-    assert joined(Workflows(), call(1, deadline_at=1.0), id=b"w", deadline_ms=b"5000").deadline_at == 1.0
+def test_a_calls_own_earlier_deadline_stands_beside_the_workflows():
+    found = joined(Workflows(), call(1, deadline_at=1.0), id=b"w", deadline_ms=b"5000")
+    assert (found.deadline_at, found.workflow_deadline_at) == (1.0, 5.0)
+
+
+def test_a_calls_own_deadline_is_none_of_a_workflow_without():
+    found = joined(Workflows(), call(1, deadline_at=1.0), id=b"w")
+    assert (found.deadline_at, found.workflow_deadline_at) == (1.0, 0.0)
 
 
 def test_tenants_do_not_share_workflows_of_one_name():
