@@ -8,11 +8,10 @@ import pytest
 from django.db import connection
 
 from apps.common.rows import every_tenant
-from apps.console.views import finance as finance_pages
 from apps.console.views import usage as usage_page
 from apps.usage.api import money, usage
 from apps.usage.models import UsageRecord
-from apps.usage.selectors import focus, statements
+from apps.usage.selectors import focus, outcomes, statements
 from tests.factories.domain import NOW, make_people
 from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 
@@ -78,7 +77,7 @@ def test_days_and_models_of_a_statement_add_up_to_its_amount(people, as_user, mo
 
 @pytest.mark.parametrize(
     ("late", "path"),
-    [((usage_page, "sum_usage"), "/usage/"), ((finance_pages.outcomes, "sum_outcomes"), "/outcomes/")],
+    [((usage_page, "sum_usage"), "/usage/"), ((outcomes, "sum_outcomes"), "/outcomes/")],
 )
 def test_rows_of_a_page_add_up_to_its_totals(people, client, monkeypatch, late, path):
     come_meanwhile(monkeypatch, *late, people.tenant.pk)
