@@ -26,10 +26,10 @@ def main() -> None:
             return
         filling.fill(options.fill, options.days, options.end_users)
         questions.ask_about(options.days)
+        upkeep.keep_up(options.rerate_days, options.days)
         if options.as_100_million:
             filling.fill_up_sums()
             questions.ask_about_page(options.days)
-        upkeep.keep_up(options.rerate_days)
 
 
 def _options() -> argparse.Namespace:

@@ -24,7 +24,13 @@ _TABLES = """
 SELECT relname, reltuples::bigint, pg_total_relation_size(oid) / 1048576 FROM pg_class
 WHERE relname LIKE 'usage\\_%' AND relkind = 'r' AND relname NOT LIKE 'usage\\_record\\_%'
 """
-TENANT = UUID("00000000-0000-7000-8001-000000000003")
+
+
+def tenant_id(number: int) -> UUID:
+    return UUID(f"00000000-0000-7000-8001-{number:012}")
+
+
+TENANT = tenant_id(3)
 
 
 def ask_about(days: int) -> None:
@@ -36,8 +42,9 @@ def ask_about(days: int) -> None:
     _ask_files(everybody, tenant)
 
 
-def ask_about_page(days: int) -> None:
-    analyse()
+def ask_about_page(days: int, *, is_analysed: bool = True) -> None:
+    if is_analysed:
+        analyse()
     _ask_page(*_scopes(days))
 
 

@@ -4,12 +4,22 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-from benchmarks.usage.questions import TENANT
+from benchmarks.usage.questions import TENANT, ask_about_page, tenant_id
 from benchmarks.usage.yard import NOW
 
+TENANTS = 40
+_SUMMED = "SELECT sum(request_count), sum(input_tokens), sum(output_tokens), sum(cost_usd) FROM "
+_RECORDS = "SELECT count(*), sum(input_tokens), sum(output_tokens), sum(cost_usd) FROM usage_record"
 
-def keep_up(rerate_days: int) -> None:
+
+def keep_up(rerate_days: int, days: int) -> None:
+    _make_budgets()
+    _watch_budgets("before the re-rating")
     _rerate(rerate_days)
+    _watch_budgets("after the re-rating")
+    _watch_budgets("after the re-rating, once more")
+    _check_sums()
+    ask_about_page(days, is_analysed=False)
     _count_limits()
     _drop_a_day()
 
@@ -27,6 +37,43 @@ def _rerate(days: int) -> None:
     _took(f"re-rating of {count:,} records, preview", lambda: run_reratings(now=NOW))
     apply_rerating(actor=SYSTEM, rerating=Rerating.objects.get(pk=row.pk), now=NOW)
     _took(f"re-rating of {count:,} records, applied", lambda: run_reratings(now=NOW))
+
+
+def _make_budgets() -> None:
+    """One of all, one of each tenant; the thresholds are such that the new prices reach some and fall below others."""
+    from apps.tenants.models import Tenant  # noqa: PLC0415
+    from apps.usage.models import Budget  # noqa: PLC0415
+
+    facts = {"amount_usd": 500, "thresholds_percent": [1, 10, 50, 100], "mail_to": ["f@example.org"], "created_at": NOW}
+    Budget.objects.get_or_create(name="everybody", tenant=None, defaults=facts)
+    for number in range(TENANTS):
+        named = f"tenant-{number}"
+        Tenant.objects.get_or_create(pk=tenant_id(number), defaults={"name": named, "created_at": NOW})
+        Budget.objects.get_or_create(name=named, tenant_id=tenant_id(number), defaults=facts)
+
+
+def _watch_budgets(when: str) -> None:
+    from apps.usage.models import BudgetAlert  # noqa: PLC0415
+    from apps.usage.services.budgets import watch_budgets  # noqa: PLC0415
+
+    _took(f"{TENANTS + 1} budgets watched {when}", lambda: watch_budgets(now=NOW))
+    standing, withdrawn = (BudgetAlert.objects.filter(withdrawn_at__isnull=bare).count() for bare in (True, False))
+    print(f"upkeep | alerts that stand {standing}, withdrawn {withdrawn}", flush=True)
+
+
+def _check_sums() -> None:
+    """The sums are those of the records after all."""
+    from django.db import connection  # noqa: PLC0415
+
+    from apps.usage.services.rollup_sql import ROLLUPS  # noqa: PLC0415
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")
+        expected = cursor.execute(_RECORDS).fetchone()
+        for rollup in ROLLUPS:
+            found = cursor.execute(_SUMMED + rollup._meta.db_table).fetchone()  # noqa: SLF001
+            same = "as the records" if found == expected else f"{found} where the records have {expected}"
+            print(f"upkeep | {rollup._meta.db_table}: {same}", flush=True)  # noqa: SLF001
 
 
 def _make_prices() -> None:

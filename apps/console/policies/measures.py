@@ -50,6 +50,18 @@ def _dollars(usd: float | Decimal) -> Measure:
     return Measure(f"{sign}${abs(usd):,.{decimals}f}", "", f"{sign}${abs(usd):,.12f}")
 
 
+def _price(usd: Decimal) -> Measure:
+    """What is charged, to its last digit."""
+    whole, _, rest = f"{abs(usd):,f}".partition(".")
+    return Measure(f"{'-' if usd < 0 else ''}${whole}.{rest.rstrip('0'):0<2}")
+
+
+def _billed(usd: Decimal) -> Measure:
+    """As a statement on paper has it."""
+    sign = "-" if usd < 0 else ""
+    return Measure(f"{sign}${abs(usd):,.6f}", "", f"{sign}${abs(usd):,.12f}")
+
+
 def _bytes(value: float) -> Measure:
     for size, suffix in _BYTE_STEPS:
         if value >= size:
@@ -67,12 +79,15 @@ def _seconds(value: float) -> Measure:
 
 FORMATS: dict[str, Callable[[Any], Measure]] = {
     "count": _count,
+    "whole": lambda value: Measure(f"{value:,}"),  # of tables that are added up
     "tokens": lambda value: _count(value, "tokens"),
     "requests": lambda value: _count(value, "requests"),
     "ms": _milliseconds,
     "s": _seconds,
     "hours": _hours,
     "usd": _dollars,
+    "price": _price,
+    "billed": _billed,
     "bytes": _bytes,
     "ratio": lambda value: Measure(_three_digits(float(value) * 100), "%"),
     "requests_per_s": lambda value: Measure(_three_digits(value), "req/s"),

@@ -67,6 +67,11 @@ class Waste:
     abandoned_count: int
     refused_count: int
 
+    @property
+    def total_usd(self) -> Decimal:
+        """No request is in two of the parts but for its retries, which its own cost does not hold."""
+        return self.retries_usd + self.failures_usd + self.abandoned_usd + self.refused_usd
+
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeRow:

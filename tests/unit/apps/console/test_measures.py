@@ -26,9 +26,15 @@ pytestmark = pytest.mark.unit
         (Decimal("-0.0427"), "usd", "-$0.0427"),
         (Decimal("-1234.5"), "usd", "-$1,234.50"),
         (Decimal("0.00000548"), "usd", "$0.00000548"),
+        (12_345_678, "whole", "12,345,678"),
+        (Decimal("1.500001000000"), "price", "$1.500001"),
+        (Decimal("0.000001000003"), "price", "$0.000001000003"),
+        (Decimal("1.5E-7"), "price", "$0.00000015"),
+        (Decimal(1234), "price", "$1,234.00"),
+        (Decimal("-0.0950005"), "billed", "-$0.095000"),
     ],
 )
-def test_a_figure_has_three_digits_or_all_of_them_and_its_unit(value, unit, shown):
+def test_a_figure_has_the_digits_that_its_kind_needs_and_its_unit(value, unit, shown):
     assert str(measure(value, unit)) == shown
 
 
