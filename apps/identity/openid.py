@@ -1,5 +1,7 @@
 """The identity provider by OpenID Connect: authorisation code, PKCE, state, nonce. Authlib does the protocol."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +16,11 @@ from apps.common.errors import DomainError
 from apps.identity.policies import Granted, grant, is_subject
 
 TIMEOUT_S = 10
+CLOCKS_DIFFER_S = 120
+_ASK_AGAIN = {"prompt": "login", "max_age": "0"}
+_ASKED_AGAIN_AT = "asked_again_at"
+# What comes of a provider that is away, says no, or answers what no provider should.
+_ODD = (requests.RequestException, OAuthError, ValueError, KeyError, RuntimeError, TypeError, AttributeError)
 
 
 class ProviderError(DomainError):
@@ -27,10 +34,16 @@ def is_configured() -> bool:
     return bool(settings.OIDC["issuer"])
 
 
-def begin(request: HttpRequest, redirect_uri: str) -> HttpResponseBase:
+def begin(request: HttpRequest, redirect_uri: str, *, now: datetime) -> HttpResponseBase:
+    """Who is signed in and comes to confirm it is to be asked by the provider, whatever session it has there."""
+    is_again = request.user.is_authenticated
+    if is_again:
+        request.session[_ASKED_AGAIN_AT] = now.timestamp()
     try:
-        answer: HttpResponseBase = _client().authorize_redirect(request, redirect_uri)
-    except (requests.RequestException, OAuthError, ValueError, KeyError, RuntimeError) as error:
+        answer: HttpResponseBase = _client().authorize_redirect(
+            request, redirect_uri, **(_ASK_AGAIN if is_again else {})
+        )
+    except _ODD as error:
         raise ProviderError("the identity provider cannot be reached; try again, or sign in by password") from error
     return answer
 
@@ -45,14 +58,26 @@ def finish(request: HttpRequest) -> dict[str, Any]:
     }
     try:
         token = _client().authorize_access_token(request, claims_options=options)
-    except (requests.RequestException, OAuthError, JoseError, ValueError, KeyError, RuntimeError) as error:
+    except (JoseError, *_ODD) as error:
         if isinstance(error, JoseError):
             forget_provider()  # a key without an id says by nothing else that it has been replaced
         raise ProviderError("the identity provider did not vouch for you; try again") from error
     claims: dict[str, Any] | None = token.get("userinfo")
     if not claims or not is_subject(claims.get("sub")):
         raise ProviderError("the identity provider did not say who you are")
+    asked_at = request.session.pop(_ASKED_AGAIN_AT, None)
+    recognised_at = recognised_at_of(claims)
+    if asked_at is not None and recognised_at is not None and recognised_at < asked_at - CLOCKS_DIFFER_S:
+        raise ProviderError(
+            "the identity provider vouched for an earlier sign-in and did not ask who you are; try again"
+        )
     return dict(claims)
+
+
+def recognised_at_of(claims: Mapping[str, Any]) -> float | None:
+    """When the provider last saw a password or the like, in Unix seconds. None where it does not say."""
+    at = claims.get("auth_time")
+    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
 def granted_by(claims: dict[str, Any]) -> Granted:

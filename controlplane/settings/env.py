@@ -67,7 +67,10 @@ def stores(name: str) -> list[StoreAddress]:
 
 def http_url(name: str, default: str | None = None) -> str:
     value = text(name, default).rstrip("/")
-    parts = urlsplit(value)
+    try:
+        parts = urlsplit(value)
+    except ValueError:  # http://[
+        parts = urlsplit("")
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ImproperlyConfigured(f"{name} must look like http://host:port, not {value!r}.")
     return value

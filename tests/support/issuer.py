@@ -31,7 +31,7 @@ class Issuer(BaseHTTPRequestHandler):
     def do_GET(self):
         path, query = urlsplit(self.path).path, self._query(urlsplit(self.path).query)
         if path == "/.well-known/openid-configuration":
-            self._json(200, self._metadata())
+            self._json(200, self._person().get("metadata", self._metadata()))
         elif path == "/jwks":
             self._json(200, {"keys": [self._key(self._person()).as_dict(private=False)]})
         elif path == "/authorize":

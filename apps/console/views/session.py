@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.common.errors import DomainError
 from apps.common.rows import every_tenant
+from apps.common.sessions import CONFIRMED_AT
 from apps.console.access import ConsoleRequest, everybody, open_page, page, safe_path
 from apps.console.devices import remember_device, visitor_of
 from apps.console.forms import CodeForm, SignInForm
@@ -70,7 +71,7 @@ def provider_begin(request: HttpRequest) -> HttpResponseBase:
         return redirect("console:sign_in")
     request.session[NEXT] = _next_of(request)
     try:
-        return openid.begin(request, settings.WEB_URL + reverse("console:provider_return"))
+        return openid.begin(request, settings.WEB_URL + reverse("console:provider_return"), now=now())
     except DomainError as error:
         return _refuse(request, error)
 
@@ -87,7 +88,11 @@ def provider_return(request: HttpRequest) -> HttpResponseBase:
             user = admit_outsider(issuer=settings.OIDC["issuer"], claims=claims, granted=granted, now=now())
     except DomainError as error:
         return _refuse(request, error)
-    return complete_sign_in(request, user, request.session.get(NEXT) or reverse("console:home"))
+    answer = complete_sign_in(request, user, request.session.get(NEXT) or reverse("console:home"))
+    recognised_at = openid.recognised_at_of(claims)
+    if recognised_at is not None:
+        request.session[CONFIRMED_AT] = min(recognised_at, request.session[CONFIRMED_AT])
+    return answer
 
 
 @page(everybody)

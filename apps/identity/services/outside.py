@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError
@@ -17,12 +17,20 @@ from apps.tenants.services import add_member, change_role, create_user, remove_m
 _NAME_CHARACTERS = 140
 
 
-@transaction.atomic
 def admit_outsider(*, issuer: str, claims: Mapping[str, Any], granted: Granted, now: datetime) -> User:
     """The user of this subject, made when it comes for the first time, with the roles of its groups as they are now.
 
-    A user here is never taken over by who has the same address there.
+    A user here is never taken over by who has the same address there. Who comes for the first time in two browsers at
+    once is one user: the later one finds what the earlier one made.
     """
+    try:
+        return _admit(issuer, claims, granted, now)
+    except (IntegrityError, ConflictError):
+        return _admit(issuer, claims, granted, now)
+
+
+@transaction.atomic
+def _admit(issuer: str, claims: Mapping[str, Any], granted: Granted, now: datetime) -> User:
     identity = OutsideIdentity.objects.select_related("user").filter(issuer=issuer, subject=claims["sub"]).first()
     user = identity.user if identity is not None else _make_user(issuer, claims, now)
     if not user.is_active:

@@ -6,14 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
+from django.db import connections
 from django.test import Client
 
 from apps.audit.models import AuditEntry
+from apps.common.sessions import CONFIRMED_AT
 from apps.identity import openid
 from apps.tenants.models import Membership, User
 from tests.support.issuer import CLIENT_ID, CLIENT_SECRET
@@ -211,3 +215,53 @@ def test_what_the_provider_grants_is_in_the_audit_trail_and_its_secret_is_not(pr
     actions = set(AuditEntry.objects.values_list("action", flat=True))
     assert {"user.created", "member.added", "user.signed_in"} <= actions
     assert CLIENT_SECRET not in str(list(AuditEntry.objects.values()))
+
+
+def confirmed_for_s(browser):
+    return time.time() - browser.session[CONFIRMED_AT]
+
+
+def test_who_confirms_is_asked_by_the_provider_again_and_an_earlier_sign_in_there_does_not_count(provider):
+    browser = Client()
+    assert "prompt" not in browser.get("/sign-in/provider/")["Location"]
+    sign_in(browser)
+    asked = parse_qs(urlsplit(browser.get("/sign-in/provider/")["Location"]).query)
+    assert (asked["prompt"], asked["max_age"]) == (["login"], ["0"])
+    provider.says(auth_time=int(time.time()) - 3600)
+    stale = sign_in(browser)
+    assert (stale.status_code, "did not ask who you are" in stale.content.decode()) == (502, True)
+    provider.says(auth_time=int(time.time()))
+    assert sign_in(browser, "/account/")["Location"] == "/account/"
+    assert confirmed_for_s(browser) < 60
+
+
+def test_a_session_at_the_provider_from_long_ago_signs_in_and_confirms_nothing(provider):
+    browser = Client()
+    provider.says(auth_time=int(time.time()) - 3600)
+    assert sign_in(browser).status_code == 302
+    assert confirmed_for_s(browser) > 3000
+    assert browser.get("/account/device/")["Location"].startswith("/account/confirm/")
+
+
+@pytest.mark.parametrize("odd", [[], None, {"issuer": "x"}, {"authorization_endpoint": 7}, "text"])
+def test_a_provider_that_says_odd_things_of_itself_is_said_so(odd, provider):
+    provider.says(metadata=odd)
+    answer = Client().get("/sign-in/provider/")
+    assert (answer.status_code, "cannot be reached" in answer.content.decode()) == (502, True)
+    assert Client().get("/sign-in/").status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_comes_for_the_first_time_in_two_browsers_at_once_is_one_user(provider):
+    browsers = [Client() for _ in range(4)]
+    ways = [went_there(browser) for browser in browsers]
+
+    def come_back(browser, way):
+        try:
+            return browser.get(way).status_code
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(browsers)) as threads:
+        assert set(threads.map(come_back, browsers, ways)) == {302}
+    assert User.objects.filter(outside_identities__subject="s-1").count() == 1

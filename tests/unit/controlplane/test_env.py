@@ -90,3 +90,10 @@ def test_object_stores_are_read_from_a_file_and_a_bad_one_stops_the_process(monk
         env.stores("TOKENYARD_STORES")
     monkeypatch.delenv("TOKENYARD_STORES")
     assert env.stores("TOKENYARD_STORES") == []
+
+
+@pytest.mark.parametrize("value", ["http://[bad", "ftp://x", "https://", "example.org"])
+def test_an_address_that_is_none_is_said_by_its_variables_name(value, monkeypatch):
+    monkeypatch.setenv("X", value)
+    with pytest.raises(ImproperlyConfigured, match="X must look like http"):
+        env.http_url("X")
