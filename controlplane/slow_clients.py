@@ -26,6 +26,8 @@ MOST_WAITING_BYTES = 256 * 1024 * 1024
 MOST_WAITING_BYTES_OF_ALL = 1024 * 1024 * 1024
 _IN_MEMORY_BYTES = 512 * 1024
 _PART_BYTES = 256 * 1024
+# Of a body that does not say how long it is, for the time that it has.
+_SUPPOSED_BYTES = 1_000_000
 _MOST_DIGITS = 18
 
 
@@ -62,11 +64,13 @@ class SlowClients:
         self._room = Room()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        body = Body(self._room)
+        body = Body(self._room, self._most_body_bytes)
         try:
-            if length := self._body_length(scope):
-                await body.take(receive, length)
-            await self._answer(scope, body.received_by(receive) if length else receive, Outbox(send, self._room))
+            length = self._body_length(scope)
+            if length or _is_chunked(scope):
+                await body.take(receive, length or _SUPPOSED_BYTES)
+                scope, receive = body.with_length(scope), body.received_by(receive)
+            await self._answer(scope, receive, Outbox(send, self._room))
         except RefusedError as refused:
             headers = [(b"content-type", CONTENT_TYPE.encode()), (b"connection", b"close")]
             await send({"type": "http.response.start", "status": refused.status, "headers": headers})
@@ -80,7 +84,7 @@ class SlowClients:
         given = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         length = int(given) if given.isdigit() and len(given) <= _MOST_DIGITS else 0
         if length > self._most_body_bytes:
-            raise RefusedError(413, "too_big", f"a body has at most {self._most_body_bytes} bytes")
+            raise _too_big(self._most_body_bytes)
         return length
 
     async def _answer(self, scope: Message, receive: Receive, outbox: "Outbox") -> None:
@@ -93,11 +97,21 @@ class SlowClients:
             outbox.free()
 
 
+def _is_chunked(scope: Message) -> bool:
+    """Its length is known at its end; Django takes one without for empty."""
+    return any(name == b"transfer-encoding" for name, _ in scope["headers"])
+
+
+def _too_big(most_bytes: int) -> RefusedError:
+    return RefusedError(413, "too_big", f"a body has at most {most_bytes} bytes")
+
+
 class Body:
     """Of one request: as it comes, and then again from the beginning."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, most_bytes: int) -> None:
         self._room = room
+        self._most_bytes = most_bytes
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `free`
         self._written = 0
 
@@ -120,9 +134,15 @@ class Body:
         self._file.write(part)
         self._written += len(part)
         self._room.waiting_bytes += len(part)
+        if self._written > self._most_bytes:
+            raise _too_big(self._most_bytes)
         if self._room.is_full:
             raise RefusedError(503, "unavailable", "too much comes in at once; try again")
         return bool(message.get("more_body", False))
+
+    def with_length(self, scope: Message) -> Message:
+        headers = [each for each in scope["headers"] if each[0] not in {b"content-length", b"transfer-encoding"}]
+        return scope | {"headers": [*headers, (b"content-length", str(self._written).encode())]}
 
     def received_by(self, receive: Receive) -> Receive:
         """What has come in the place of what comes."""

@@ -53,7 +53,10 @@ class ActorView(ConventionalView):
         super().initial(request, *args, **kwargs)
         see_rows_of(self.actor)
         if request.method != "OPTIONS" and hasattr(self, (request.method or "").lower()):
-            self.require(may_somewhere(self.actor, self._permission_for(request.method or "")))
+            permission = self._permission_for(request.method or "")
+            self.require(may_somewhere(self.actor, permission))
+            if permission == Permission.SIGNED_IN and request.method in WRITES:
+                self._require_own_account()
             if request.method in self.dangerous and request.auth is None and not is_fresh(request.session, self.now):
                 raise ConfirmFirstError("show your password again at /account/confirm/, or use a service token")
 
@@ -71,6 +74,12 @@ class ActorView(ConventionalView):
     def require(self, is_allowed: bool) -> None:
         if not is_allowed:
             raise NotAllowedError("your role does not allow this")
+
+    def _require_own_account(self) -> None:
+        """Who got hold of a narrow token ends no sessions, and makes and revokes no tokens."""
+        scopes = self.actor.scopes
+        if scopes is not None and Permission.SIGNED_IN not in scopes:
+            raise NotAllowedError("the token's scopes leave out the account of its owner: self")
 
     def may_look(self) -> bool:
         """Where nothing is shown by GET, whoever may do the thing may see what it is done to."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from workers.cli.errors import NOT_ALLOWED, CLIError
+from workers.cli.errors import INVALID, NOT_ALLOWED, CLIError
 
 URL, TOKEN, CONTEXT, FILE = "TOKENYARD_URL", "TOKENYARD_TOKEN", "TOKENYARD_CONTEXT", "TOKENYARD_CONFIG"
 DEFAULT = "default"
@@ -75,5 +75,5 @@ def find_place(*, url: str, token: str, context: str, environ: Any = os.environ)
     if not found.url:
         raise CLIError(f"where is the control plane? Run `tokenyard login`, or set {URL} and {TOKEN}", NOT_ALLOWED)
     if not found.url.startswith(("http://", "https://")):
-        raise CLIError(f"{found.url!r} is no address; write it as https://HOST")
+        raise CLIError(f"{found.url!r} is no address; write it as https://HOST", INVALID)
     return found

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
@@ -131,12 +132,32 @@ def test_a_token_has_no_scope_that_its_owner_lacks(people, as_user, account):
 
 def test_a_token_gives_on_no_more_than_it_has(people, client):
     _, text = create_service_token(
-        actor=SYSTEM, owner=people.owner, name="narrow", scopes=["tenant:read"], now=timezone.now()
+        actor=SYSTEM, owner=people.owner, name="narrow", scopes=["self", "tenant:read"], now=timezone.now()
     )
     wider = bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "wider", "scopes": ["keys:write"]})
     assert wider.status_code == 400
     same = bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "same"}).json()
-    assert same["scopes"] == ["tenant:read"]
+    assert same["scopes"] == ["self", "tenant:read"]
+
+
+def test_a_token_makes_none_that_outlives_it(people, client):
+    end = timezone.now() + timedelta(hours=1)
+    _, text = create_service_token(actor=SYSTEM, owner=people.owner, name="t", expires_at=end, now=timezone.now())
+    made = bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "same"})
+    assert (made.status_code, parse_datetime(made.json()["expires_at"])) == (201, end)
+    later = {"name": "later", "expires_at": "2031-01-01T00:00:00Z"}
+    refused = bearer(client, text, "post", "/api/v1/service-tokens/", later)
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["expires_at"])
+
+
+def test_a_token_without_the_account_in_its_scopes_leaves_other_tokens_and_sessions_alone(people, client):
+    now = timezone.now()
+    _, text = create_service_token(actor=SYSTEM, owner=people.owner, name="t", scopes=["tenant:read"], now=now)
+    other, _ = create_service_token(actor=SYSTEM, owner=people.owner, name="other", now=now)
+    assert bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "more"}).status_code == 403
+    assert bearer(client, text, "delete", f"/api/v1/service-tokens/{other.pk}/").status_code == 403
+    assert bearer(client, text, "delete", "/api/v1/sessions/").status_code == 403
+    assert bearer(client, text, "get", "/api/v1/me/").status_code == 200
 
 
 def test_a_role_that_is_taken_away_takes_the_tokens_power_with_it(people, client, account):

@@ -61,7 +61,8 @@ class Threads:
         self.is_done = asyncio.Event()
 
     async def __call__(self, scope, receive, send):
-        read, has_more = b"", any(name == b"content-length" for name, _ in scope["headers"])
+        self.headers = dict(scope["headers"])
+        read, has_more = b"", int(self.headers.get(b"content-length", b"0")) > 0
         while has_more:
             message = await receive()
             read += message["body"]
@@ -74,9 +75,9 @@ class Threads:
         self.is_done.set()
 
 
-async def serve(threads, client, length=None):
+async def serve(threads, client, length=None, scope=None):
     app = SlowClients(threads, most_body_bytes=MOST)
-    await app(scope_of(length), client.receive, client.send)
+    await app(scope or scope_of(length), client.receive, client.send)
     assert app._room.waiting_bytes == 0
 
 
@@ -120,6 +121,23 @@ async def test_one_that_is_too_long_is_not_read(length):
     await serve(threads, client, length)
     assert threads.asked is None
     assert (client.status, json.loads(client.body)["code"]) == (413, "too_big")
+
+
+CHUNKED = {"type": "http", "headers": [(b"transfer-encoding", b"chunked")]}
+
+
+async def test_a_body_that_does_not_say_its_length_has_one_when_it_is_here():
+    threads, client = Threads(), Client(b"one ", b"two")
+    await serve(threads, client, scope=CHUNKED)
+    assert threads.asked == client.body == b"one two"
+    assert threads.headers == {b"content-length": b"7"}
+
+
+async def test_nor_may_such_a_one_be_too_long():
+    threads, client = Threads(), Client(b"1" * MOST, b"2")
+    await serve(threads, client, scope=CHUNKED)
+    assert threads.asked is None
+    assert client.status == 413
 
 
 async def test_of_a_client_that_leaves_in_the_middle_no_thread_hears():

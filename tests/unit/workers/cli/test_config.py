@@ -1,7 +1,7 @@
 import pytest
 
 from workers.cli.config import Contexts, Place, find_place, read_contexts, write_contexts
-from workers.cli.errors import CLIError
+from workers.cli.errors import INVALID, CLIError
 
 pytestmark = pytest.mark.unit
 
@@ -54,3 +54,9 @@ def test_a_file_that_is_broken_is_named(kept, environ):
     kept.write_text("{")
     with pytest.raises(CLIError, match="cannot be read"):
         place(environ)
+
+
+def test_an_address_that_is_none_is_invalid_input(environ):
+    with pytest.raises(CLIError) as refused:
+        place(environ, url="ftp://x")
+    assert refused.value.exit_code == INVALID
