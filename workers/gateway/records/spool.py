@@ -39,6 +39,7 @@ class Spool:
         self._journal = journal
         self._fd = -1
         self._in_segment = 0
+        self._left: list[int] = []  # descriptors of segments that are full, and to be synced once more
         self._waiting: list[bytes] = []
         self._waiting_records: list[UsageRecord] = []
         self._encode = msgspec.json.Encoder().encode
@@ -71,19 +72,28 @@ class Spool:
 
     def begin_sync(self) -> Callable[[], None]:
         """What is left to do may take long and may be done in another thread, whatever happens to the segment."""
-        if self._fd < 0 or self._synced == self.written:
+        if self._synced == self.written and not self._left:
             return _do_nothing
-        return partial(self._finish_sync, os.dup(self._fd), self.written)
+        left, self._left = self._left, []
+        current = [os.dup(self._fd)] if self._fd >= 0 else []
+        return partial(self._finish_sync, left, current, self.written)
 
-    def _finish_sync(self, fd: int, written: int) -> None:
+    def _finish_sync(self, left: list[int], current: list[int], written: int) -> None:
         """Raises OSError when the disk fails; then the same is to be done again."""
-        _sync_and_close(fd)
+        try:
+            for fd in left + current:
+                os.fsync(fd)
+        except OSError:
+            self._left += left
+            _close(current)
+            raise
+        _close(left + current)
         self._synced = max(self._synced, written)
 
     def close(self) -> None:
         self.retry()
-        self.sync()
         self._close_segment()
+        self.sync()
 
     def _write(self) -> bool:
         """Writes as many of the waiting lines as the segment takes; False when the disk refused."""
@@ -123,7 +133,10 @@ class Spool:
         self._in_segment = 0
 
     def _close_segment(self) -> None:
-        if self._fd >= 0:
+        """What was written to it since the last sync is synced with the next, and only then is it closed."""
+        if self._fd >= 0 and self._in_segment:
+            self._left.append(self._fd)
+        elif self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
 
@@ -133,10 +146,8 @@ def _require(written_bytes: int, length_bytes: int) -> None:
         raise OSError(errno.ENOSPC, f"wrote {written_bytes} of {length_bytes} bytes")
 
 
-def _sync_and_close(fd: int) -> None:
-    try:
-        os.fsync(fd)
-    finally:
+def _close(descriptors: Sequence[int]) -> None:
+    for fd in descriptors:
         os.close(fd)
 
 

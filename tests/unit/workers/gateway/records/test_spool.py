@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -33,6 +34,10 @@ def make_records(count):
     for _ in range(count):
         meter.settle(settlement(), NOTHING, "refused", 429)
     return memory.records
+
+
+def open_descriptors():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def read_all(directory):
@@ -121,6 +126,19 @@ def test_only_what_was_written_since_the_last_sync_is_synced(tmp_path, monkeypat
     spool.append_all(make_records(1))
     spool.sync()
     assert len(synced) == 2
+
+
+def test_what_was_written_to_a_segment_before_the_next_was_opened_is_synced_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(spool_module, "SEGMENT_RECORDS", 2)
+    synced, open_before = [], open_descriptors()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    spool = Spool(tmp_path, "boot", NoJournal())
+    spool.append_all(make_records(5))
+    spool.sync()
+    assert sorted(synced) == sorted(path.stat().st_ino for path in list_segments(tmp_path))
+    assert len(synced) == 3
+    spool.close()
+    assert open_descriptors() == open_before
 
 
 def test_what_the_disk_did_not_sync_is_synced_the_next_time(tmp_path, monkeypatch):
