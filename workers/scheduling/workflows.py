@@ -116,7 +116,7 @@ class Workflows:
         return list(workflow.live)
 
     def doom(self, request: Request) -> list[int]:
-        """Its deadline cannot be met any more: its other requests, to be stopped, if that is the workflow's deadline."""
+        """Its deadline cannot be met any more: its other requests, to be stopped, if it is the workflow's deadline."""
         workflow = self._workflows.get(_key(request)) if is_of_workflow(request) else None
         if workflow is None or workflow.lost is not None:
             return []
