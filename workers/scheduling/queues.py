@@ -86,7 +86,7 @@ class Queues:
     def _wait(self, ticket: Ticket, pool: Pool, now: float) -> list[Command]:
         """What follows when a newcomer could not be sent at once."""
         request = ticket.request
-        self.queued.add(request)
+        self.queued.add(ticket)
         self._note_hopeless(ticket)
         if pool.is_too_late(ticket, now):
             return (self._degrade(ticket, now) if request.alternatives else None) or self.cancel_lost(now)
@@ -100,7 +100,7 @@ class Queues:
         if self.queued.exceeds_of_tenant(request):
             return commands + self.refuse(ticket, "queue_full", now)
         if self.queued.exceeds_total(self._config):
-            return commands + self.refuse(self._least_deserving(ticket), "queue_full", now)
+            return commands + self.refuse(self.queued.least_deserving(ticket), "queue_full", now)
         return commands
 
     def _note_hopeless(self, ticket: Ticket) -> None:
@@ -112,19 +112,6 @@ class Queues:
             self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
             heapq.heapify(self._hopeless)
 
-    def _least_deserving(self, newcomer: Ticket) -> Ticket:
-        """Of the tenant that has most in the queues, what came last of its lowest class; nothing that has begun."""
-        greediest = self.queued.greediest()
-        if self.queued.requests_of(greediest) <= self.queued.requests_of(newcomer.request.tenant_id):
-            return newcomer
-        theirs = [
-            ticket
-            for pool in self.pools.values()
-            for ticket in pool.waiting.values()
-            if ticket.request.tenant_id == greediest and not ticket.generated_tokens
-        ]
-        return max(theirs, key=lambda ticket: (ticket.request.rank, ticket.number), default=newcomer)
-
     def requeue(self, ticket: Ticket, failed_on: EndpointModel, now: float) -> list[Command]:
         """It keeps its place: what it is judged by is its arrival."""
         ticket.failed_on = failed_on
@@ -134,7 +121,7 @@ class Queues:
         endpoint = pool.arrive(ticket, now)
         if endpoint is not None:
             return [_dispatch(ticket, endpoint)]
-        self.queued.add(ticket.request)
+        self.queued.add(ticket)
         if not ticket.generated_tokens:
             self._note_hopeless(ticket)
             if ticket.request.alternatives:
@@ -143,7 +130,7 @@ class Queues:
 
     def dequeue(self, ticket: Ticket) -> None:
         self.pools[ticket.version_id].withdraw(ticket)
-        self.queued.remove(ticket.request)
+        self.queued.remove(ticket)
         self._degradable.pop(ticket.number, None)
 
     def degrade_waiting(self, now: float) -> list[Command]:
@@ -173,14 +160,14 @@ class Queues:
             endpoint = other.arrive(ticket, now)
             if endpoint is not None:
                 return [_dispatch(ticket, endpoint)]
-            self.queued.add(ticket.request)
+            self.queued.add(ticket)
             return self.fill(other, now)
         return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
         for ticket, endpoint, batch in pool.fill(now, look_ahead):
-            self.queued.remove(ticket.request)
+            self.queued.remove(ticket)
             self._degradable.pop(ticket.number, None)
             commands.append(_dispatch(ticket, endpoint, batch))
         return commands
