@@ -109,7 +109,7 @@ class Queues:
             return
         heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
         if len(self._hopeless) > 2 * self.queued.total + LEAST_SWEPT:
-            self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
+            self._hopeless = [entry for entry in self._hopeless if _waits(entry)]
             heapq.heapify(self._hopeless)
 
     def requeue(self, ticket: Ticket, failed_on: EndpointModel, now: float) -> list[Command]:
@@ -122,10 +122,11 @@ class Queues:
         if endpoint is not None:
             return [_dispatch(ticket, endpoint)]
         self.queued.add(ticket)
-        if not ticket.generated_tokens:
-            self._note_hopeless(ticket)
-            if ticket.request.alternatives:
-                self._degradable[ticket.number] = ticket
+        if ticket.generated_tokens and ticket.request.deadline_at is not None:
+            ticket.hopeless_at = ticket.request.deadline_at  # what has begun is not given up for a guess
+        self._note_hopeless(ticket)
+        if ticket.request.alternatives and not ticket.generated_tokens:
+            self._degradable[ticket.number] = ticket
         return self.fill(pool, now)
 
     def dequeue(self, ticket: Ticket) -> None:
@@ -148,7 +149,8 @@ class Queues:
 
     def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
         """To the first of its alternatives that has room now; None when it stays. An answer begun is not changed."""
-        if ticket.generated_tokens:
+        deadline_at = ticket.request.deadline_at
+        if ticket.generated_tokens or (deadline_at is not None and deadline_at <= now):
             return None
         for version_id in ticket.request.alternatives:
             other = self.pools.get(version_id)
@@ -161,7 +163,8 @@ class Queues:
             if endpoint is not None:
                 return [_dispatch(ticket, endpoint)]
             self.queued.add(ticket)
-            return self.fill(other, now)
+            self._note_hopeless(ticket)
+            return self.cancel_lost(now) if other.is_too_late(ticket, now) else self.fill(other, now)
         return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
@@ -209,8 +212,9 @@ class Queues:
         """Calls of workflows past their deadline, and what waits without hope of its deadline."""
         commands = self.cut_off(self.workflows.lost(now), "workflow_deadline", now)
         while self._hopeless and self._hopeless[0][0] < now:
-            ticket = heapq.heappop(self._hopeless)[2]
-            if ticket.state in WAITING:
+            entry = heapq.heappop(self._hopeless)
+            ticket = entry[2]
+            if _waits(entry):
                 doomed = self.workflows.doom(ticket.request)
                 reason: RejectReason = "workflow_deadline" if is_of_workflow(ticket.request) else "deadline_passed"
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
@@ -226,6 +230,12 @@ class Queues:
             else:
                 commands.append(Cancel(request_id, reason))
         return commands
+
+
+def _waits(entry: tuple[float, int, Ticket]) -> bool:
+    """Where it did when it was put here."""
+    _, number, ticket = entry
+    return ticket.state in WAITING and ticket.number == number
 
 
 def _dispatch(ticket: Ticket, endpoint: EndpointModel, batch: int = 0) -> Command:

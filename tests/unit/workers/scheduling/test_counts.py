@@ -14,7 +14,12 @@ pytestmark = pytest.mark.unit
 def a_ticket(rng, number):
     tenant = rng.choice("abcd")
     request = Request(
-        request_id=number, version_id="v", tenant_id=tenant, rank=rng.randrange(3), max_queued_of_tenant=9, arrived_at=0.0
+        request_id=number,
+        version_id="v",
+        tenant_id=tenant,
+        rank=rng.randrange(3),
+        max_queued_of_tenant=9,
+        arrived_at=0.0,
     )
     ticket = Ticket(request, number, "v")
     ticket.attempts = int(rng.random() < 0.2)
