@@ -37,7 +37,7 @@ class Storm:
     """`waiting` and `running` are a simple model of what the scheduler should hold."""
 
     def __init__(self, seed):
-        self.rng = Random(seed)
+        self.rng = Random(seed)  # noqa: S311 - a simulation
         self.scheduler = Scheduler(
             SchedulerConfig(max_queued_requests=MOST_QUEUED, patience_s=20.0, stall_after_s=10.0, suspend_s=1.0)
         )
@@ -95,7 +95,7 @@ class Storm:
             tenant_id=rng.choice(("x", "x", "x", "y", f"t{number}")), rank=rng.randrange(4),
             max_queued_of_tenant=MOST_OF_TENANT, arrived_at=self.now, prompt_tokens=tokens,
             predicted_output_tokens=rng.choice(TOKENS), weight=rng.choice(WEIGHTS),
-            prefix_blocks=tuple(range(length)) if rng.random() < 0.7 else (0, *range(number * 1000, number * 1000 + length)),
+            prefix_blocks=(*range(length), *range(number * 1000, number * 1000 + length)),
             told_blocks=rng.choice((None, 0, 5)), ttft_slo_s=rng.choice((None, 0.0, 0.5, 20.0, inf)),
             tpot_slo_s=rng.choice((None, 0.05, inf)), tenant_weight=rng.choice(WEIGHTS) or 1.0,
             deadline_at=rng.choice((None, None, self.now - 1.0, self.now + 3.0, inf)),
