@@ -1,5 +1,6 @@
 """How many requests wait, and whose."""
 
+from workers.scheduling.greediest import Greediest
 from workers.scheduling.interface import Request, SchedulerConfig
 from workers.scheduling.ticket import Ticket
 
@@ -33,18 +34,14 @@ class Waiting:
 
 
 class QueueCounts:
-    """Keys with a count of nought are dropped: what is idle takes no memory.
-
-    `_by_requests` are the tenants by how many requests of theirs wait, `_most` of whom the greediest has.
-    """
+    """Keys with a count of nought are dropped: what is idle takes no memory."""
 
     def __init__(self) -> None:
         self.total = 0
         self.tokens = 0.0
         self.by_tenant: dict[str, Waiting] = {}
         self.by_rank: dict[int, int] = {}
-        self._by_requests: dict[int, dict[str, None]] = {}
-        self._most = 0
+        self._greediest = Greediest()
 
     def add(self, ticket: Ticket) -> None:
         request = ticket.request
@@ -54,7 +51,7 @@ class QueueCounts:
         if waiting is None:
             waiting = self.by_tenant[request.tenant_id] = Waiting()
         waiting.add(ticket)
-        self._move(request.tenant_id, waiting.requests - 1, waiting.requests)
+        self._greediest.add(request.tenant_id)
         self.by_rank[request.rank] = self.by_rank.get(request.rank, 0) + 1
 
     def remove(self, ticket: Ticket) -> None:
@@ -64,7 +61,7 @@ class QueueCounts:
         self.tokens = self.tokens - tokens_of(request) if self.total else 0.0
         waiting = self.by_tenant[request.tenant_id]
         waiting.remove(ticket)
-        self._move(request.tenant_id, waiting.requests + 1, waiting.requests)
+        self._greediest.remove(request.tenant_id)
         if not waiting.requests:
             del self.by_tenant[request.tenant_id]
         if self.by_rank[request.rank] == 1:
@@ -88,21 +85,9 @@ class QueueCounts:
 
         The newcomer itself, where its tenant has as much.
         """
-        if self._most <= self.by_tenant[newcomer.request.tenant_id].requests:
+        if self._greediest.most <= self._greediest.count_of(newcomer.request.tenant_id):
             return newcomer
-        greediest = next(iter(self._by_requests[self._most]))
-        return self.by_tenant[greediest].last() or newcomer
-
-    def _move(self, tenant_id: str, before: int, after: int) -> None:
-        if before:
-            alike = self._by_requests[before]
-            del alike[tenant_id]
-            if not alike:
-                del self._by_requests[before]
-        if after:
-            self._by_requests.setdefault(after, {})[tenant_id] = None
-        if after > self._most or self._most not in self._by_requests:
-            self._most = after
+        return self.by_tenant[self._greediest.first()].last() or newcomer
 
 
 def tokens_of(request: Request) -> float:

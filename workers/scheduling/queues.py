@@ -138,8 +138,10 @@ class Queues:
         """What lost the prospect of being in time after it came, as far as there is room elsewhere."""
         commands: list[Command] = []
         full: dict[tuple[str, ...], bool] = {}
-        for ticket in list(self._degradable.values()):
+        for number, ticket in list(self._degradable.items()):
             alternatives = ticket.request.alternatives
+            if number not in self._degradable:  # sent, where one before it came
+                continue
             if alternatives not in full and self.pools[ticket.version_id].cannot_make(ticket, now):
                 moved = self._degrade(ticket, now)
                 if moved is None:
@@ -164,7 +166,7 @@ class Queues:
                 return [_dispatch(ticket, endpoint)]
             self.queued.add(ticket)
             self._note_hopeless(ticket)
-            return self.cancel_lost(now) if other.is_too_late(ticket, now) else self.fill(other, now)
+            return [] if other.is_too_late(ticket, now) else self.fill(other, now)
         return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:

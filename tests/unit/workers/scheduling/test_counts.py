@@ -57,5 +57,5 @@ def test_it_is_the_same_as_by_looking_at_all(seed):
             counts.remove(gone)
     for ticket in waiting:
         counts.remove(ticket)
-    assert counts.total == counts.tokens == counts._most == 0
-    assert counts.by_tenant == counts.by_rank == counts._by_requests == {}
+    assert counts.total == counts.tokens == counts._greediest.most == len(counts._greediest) == 0
+    assert counts.by_tenant == counts.by_rank == {}
