@@ -93,7 +93,8 @@ def _read(noted: Mapping[bytes, bytes], name: bytes, most: int) -> int:
 class Workflows:
     """At most MAX_WORKFLOWS; the longest unseen of the tenant that has most is forgotten first.
 
-    It starts afresh if it comes again; nobody's budgets are forgotten for another's many ids. What a workflow has taken at other processes of the gateway counts, as it was a second ago.
+    It starts afresh if it comes again; nobody's budgets are forgotten for another's many ids. What a workflow has taken
+    at other processes of the gateway counts, as it was a second ago.
     """
 
     def __init__(self) -> None:
