@@ -13,7 +13,7 @@ values they return; docs/scheduling.md says how it decides and what it scores.
     fleet.py        which endpoint suits best                                      openings.py  which are open
     holding.py      slots held back for higher classes
     endpoint.py     the model of one          kv_reports.py  its word on its cache      prefix/  what it has cached
-    workflows.py    calls that depend on each other
+    workflows.py    calls that depend on each other     counts.py       how much waits, and whose
     decision.py     why, for the console
     peers/          policies of other routers, as options and as the mark to beat
     split.py        which version of a route

@@ -14,6 +14,8 @@ from workers.scheduling.workflows import Workflows
 
 MIN_COST_S = 1e-6
 PACE_LEARNING_RATE = 0.05
+MAX_SURPRISE = 4.0
+"""An answer so many times slower than usual counts as that: its client may have read it slowly."""
 
 
 class Appraiser:
@@ -84,7 +86,7 @@ class Appraiser:
         self._lengths.learn(request.tenant_id, request.predicted_output_tokens, output_tokens)
         if ticket.first_token_at is not None and output_tokens > 1:
             pace_s = (now - ticket.first_token_at) / (output_tokens - 1)
-            self._pace_s += PACE_LEARNING_RATE * (pace_s - self._pace_s)
+            self._pace_s += PACE_LEARNING_RATE * (min(pace_s, MAX_SURPRISE * self._pace_s) - self._pace_s)
             endpoint.answered(pace_s)
         elif ticket.first_token_at is None:
             endpoint.answered_whole(ticket, output_tokens, now)

@@ -145,7 +145,7 @@ class EndpointModel:
         self.full_s = self.prefill_speed.factor * full_ms / 1000
         batched = self.max_batched_tokens
         room = batched - decoding
-        least_room = batched // 8
+        least_room = max(1, batched // 8)
         self.prefill_s_per_token = self.full_s / (max(least_room, room))
 
     def prefill_s(self, prompt_tokens: int, hit_tokens: int) -> float:

@@ -86,7 +86,7 @@ class Queues:
     def _wait(self, ticket: Ticket, pool: Pool, now: float) -> list[Command]:
         """What follows when a newcomer could not be sent at once."""
         request = ticket.request
-        self.queued.add(request)
+        self.queued.add(ticket)
         self._note_hopeless(ticket)
         if pool.is_too_late(ticket, now):
             return (self._degrade(ticket, now) if request.alternatives else None) or self.cancel_lost(now)
@@ -100,7 +100,7 @@ class Queues:
         if self.queued.exceeds_of_tenant(request):
             return commands + self.refuse(ticket, "queue_full", now)
         if self.queued.exceeds_total(self._config):
-            return commands + self.refuse(self._least_deserving(ticket), "queue_full", now)
+            return commands + self.refuse(self.queued.least_deserving(ticket), "queue_full", now)
         return commands
 
     def _note_hopeless(self, ticket: Ticket) -> None:
@@ -109,21 +109,8 @@ class Queues:
             return
         heapq.heappush(self._hopeless, (ticket.hopeless_at, ticket.number, ticket))
         if len(self._hopeless) > 2 * self.queued.total + LEAST_SWEPT:
-            self._hopeless = [entry for entry in self._hopeless if entry[2].state in WAITING]
+            self._hopeless = [entry for entry in self._hopeless if _waits(entry)]
             heapq.heapify(self._hopeless)
-
-    def _least_deserving(self, newcomer: Ticket) -> Ticket:
-        """Of the tenant that has most in the queues, what came last of its lowest class; nothing that has begun."""
-        greediest = self.queued.greediest()
-        if self.queued.requests_of(greediest) <= self.queued.requests_of(newcomer.request.tenant_id):
-            return newcomer
-        theirs = [
-            ticket
-            for pool in self.pools.values()
-            for ticket in pool.waiting.values()
-            if ticket.request.tenant_id == greediest and not ticket.generated_tokens
-        ]
-        return max(theirs, key=lambda ticket: (ticket.request.rank, ticket.number), default=newcomer)
 
     def requeue(self, ticket: Ticket, failed_on: EndpointModel, now: float) -> list[Command]:
         """It keeps its place: what it is judged by is its arrival."""
@@ -134,24 +121,27 @@ class Queues:
         endpoint = pool.arrive(ticket, now)
         if endpoint is not None:
             return [_dispatch(ticket, endpoint)]
-        self.queued.add(ticket.request)
-        if not ticket.generated_tokens:
-            self._note_hopeless(ticket)
-            if ticket.request.alternatives:
-                self._degradable[ticket.number] = ticket
+        self.queued.add(ticket)
+        if ticket.generated_tokens and ticket.request.deadline_at is not None:
+            ticket.hopeless_at = ticket.request.deadline_at  # what has begun is not given up for a guess
+        self._note_hopeless(ticket)
+        if ticket.request.alternatives and not ticket.generated_tokens:
+            self._degradable[ticket.number] = ticket
         return self.fill(pool, now)
 
     def dequeue(self, ticket: Ticket) -> None:
         self.pools[ticket.version_id].withdraw(ticket)
-        self.queued.remove(ticket.request)
+        self.queued.remove(ticket)
         self._degradable.pop(ticket.number, None)
 
     def degrade_waiting(self, now: float) -> list[Command]:
         """What lost the prospect of being in time after it came, as far as there is room elsewhere."""
         commands: list[Command] = []
         full: dict[tuple[str, ...], bool] = {}
-        for ticket in list(self._degradable.values()):
+        for number, ticket in list(self._degradable.items()):
             alternatives = ticket.request.alternatives
+            if number not in self._degradable:  # sent, where one before it came
+                continue
             if alternatives not in full and self.pools[ticket.version_id].cannot_make(ticket, now):
                 moved = self._degrade(ticket, now)
                 if moved is None:
@@ -161,7 +151,8 @@ class Queues:
 
     def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
         """To the first of its alternatives that has room now; None when it stays. An answer begun is not changed."""
-        if ticket.generated_tokens:
+        deadline_at = ticket.request.deadline_at
+        if ticket.generated_tokens or (deadline_at is not None and deadline_at <= now):
             return None
         for version_id in ticket.request.alternatives:
             other = self.pools.get(version_id)
@@ -173,14 +164,15 @@ class Queues:
             endpoint = other.arrive(ticket, now)
             if endpoint is not None:
                 return [_dispatch(ticket, endpoint)]
-            self.queued.add(ticket.request)
-            return self.fill(other, now)
+            self.queued.add(ticket)
+            self._note_hopeless(ticket)
+            return [] if other.is_too_late(ticket, now) else self.fill(other, now)
         return None
 
     def fill(self, pool: Pool, now: float, look_ahead: int = LOOK_AHEAD) -> list[Command]:
         commands: list[Command] = []
         for ticket, endpoint, batch in pool.fill(now, look_ahead):
-            self.queued.remove(ticket.request)
+            self.queued.remove(ticket)
             self._degradable.pop(ticket.number, None)
             commands.append(_dispatch(ticket, endpoint, batch))
         return commands
@@ -222,8 +214,9 @@ class Queues:
         """Calls of workflows past their deadline, and what waits without hope of its deadline."""
         commands = self.cut_off(self.workflows.lost(now), "workflow_deadline", now)
         while self._hopeless and self._hopeless[0][0] < now:
-            ticket = heapq.heappop(self._hopeless)[2]
-            if ticket.state in WAITING:
+            entry = heapq.heappop(self._hopeless)
+            ticket = entry[2]
+            if _waits(entry):
                 doomed = self.workflows.doom(ticket.request)
                 reason: RejectReason = "workflow_deadline" if is_of_workflow(ticket.request) else "deadline_passed"
                 commands += self.refuse(ticket, "cannot_meet_deadline", now, reason)
@@ -239,6 +232,12 @@ class Queues:
             else:
                 commands.append(Cancel(request_id, reason))
         return commands
+
+
+def _waits(entry: tuple[float, int, Ticket]) -> bool:
+    """Where it did when it was put here."""
+    _, number, ticket = entry
+    return ticket.state in WAITING and ticket.number == number
 
 
 def _dispatch(ticket: Ticket, endpoint: EndpointModel, batch: int = 0) -> Command:

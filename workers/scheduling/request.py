@@ -1,7 +1,9 @@
 """A request as a scheduler is told of it."""
 
+from math import isnan
+
 USUAL_BLOCK_TOKENS = 16
-LEAST_WEIGHT = 1e-3
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6
 MOST_TOKENS = 1e9
 
 
@@ -14,9 +16,11 @@ class Request:
     of `block_tokens` tokens each; equal numbers mean an equal prompt up to and including the block. The first
     `told_blocks` of them are those that engines' KV events are about, None all. `ttft_slo_s`, from the arrival, and
     `tpot_slo_s`, a token, are limits; None for none, and 0, too. `deadline_at` is when the answer, or the whole
-    workflow that the call belongs to, must be complete: the earlier of both. `weight` is the value of an answer in time, against other
-    requests; None takes that of the class. `max_queued_tokens_of_tenant` bounds what waits of a tenant as
-    `max_queued_of_tenant` does, None: not.
+    workflow that the call belongs to, must be complete: the earlier of both. `weight` is the value of an answer in
+    time, against other requests; None takes that of the class. `max_queued_tokens_of_tenant` bounds what waits of a
+    tenant as `max_queued_of_tenant` does, None: not.
+
+    What no request can be is taken as what it comes nearest to: no number as absent, the endless as MOST.
 
     `alternatives` are cheaper versions, in order of preference, that it may run on when its own cannot make it.
 
@@ -88,16 +92,16 @@ class Request:
         self.rank = rank
         self.max_queued_of_tenant = max_queued_of_tenant
         self.arrived_at = arrived_at
-        self.prompt_tokens = max(0, prompt_tokens)
+        self.prompt_tokens = min(max(0, prompt_tokens), int(MOST_TOKENS))
         self.predicted_output_tokens = _tokens(predicted_output_tokens)
         self.prefix_blocks = prefix_blocks
         self.block_tokens = block_tokens if block_tokens > 0 else USUAL_BLOCK_TOKENS
         self.told_blocks = told_blocks
         self.ttft_slo_s = _limit(ttft_slo_s)
         self.tpot_slo_s = _limit(tpot_slo_s)
-        self.deadline_at = deadline_at
-        self.weight = None if weight is None else at_least(weight)
-        self.tenant_weight = at_least(tenant_weight)
+        self.deadline_at = None if deadline_at is None or isnan(deadline_at) else deadline_at
+        self.weight = None if weight is None else sound_weight(weight)
+        self.tenant_weight = sound_weight(tenant_weight)
         self.workflow_id = workflow_id
         self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
         self.alternatives = alternatives
@@ -109,9 +113,9 @@ class Request:
         self.picodollars_per_output_token = picodollars_per_output_token
 
 
-def at_least(weight: float) -> float:
-    """Nobody weighs nothing: what is divided by a weight, or sorted by it, would have no place."""
-    return max(LEAST_WEIGHT, weight)
+def sound_weight(weight: float) -> float:
+    """Nobody weighs nothing, or all: what is divided by a weight, summed or sorted by it, would have no place."""
+    return min(max(LEAST_WEIGHT, weight), MOST_WEIGHT)
 
 
 def _limit(seconds: float | None) -> float | None:

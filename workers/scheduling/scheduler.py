@@ -20,7 +20,7 @@ class Scheduler(SchedulerState):
 
     Each request that arrives ends in exactly one of: a Reject, `request_finished`, `request_withdrawn`, or
     `request_failed` without another attempt. What is told of a request that has ended, or of an endpoint that is
-    gone, changes nothing: the two may cross on their way.
+    gone, changes nothing: the two may cross on their way. Nor does an arrival of one that is there.
     """
 
     def __init__(
@@ -39,6 +39,8 @@ class Scheduler(SchedulerState):
 
     def request_arrived(self, request: Request, now: float) -> list[Command]:
         """The request runs, waits, or is refused because a queue bound is reached or its deadline cannot be met."""
+        if request.request_id in self._queues.tickets:
+            return []
         self._watch.begin(now)
         return self._queues.arrive(request, now)
 

@@ -5,11 +5,13 @@ from math import inf
 
 from msgspec import Struct
 
+from workers.scheduling.greediest import Greediest
 from workers.scheduling.interface import CancelReason, Request
 
 MAX_WORKFLOWS = 10_000
 LEARNING_RATE = 0.05
 FORGET_AFTER_S = 600.0
+Key = tuple[str, str]
 
 
 class Waste(Struct):
@@ -58,15 +60,18 @@ class _Kind:
 
 
 class Workflows:
-    """At most MAX_WORKFLOWS are remembered; the longest unseen is forgotten first, and teaches how long they get.
+    """At most MAX_WORKFLOWS are remembered. What is forgotten teaches how long they get.
 
-    A workflow belongs to one tenant: ids of two tenants never meet.
+    That is the longest unseen of the tenant that has most: nobody's workflows are forgotten for another's many ids. A
+    workflow belongs to one tenant: ids of two tenants never meet.
     """
 
     def __init__(self) -> None:
-        self._workflows: dict[tuple[str, str], Workflow] = {}
+        self._workflows: dict[Key, Workflow] = {}
+        self._of_tenant: dict[str, dict[Key, None]] = {}
+        self._greediest = Greediest()
         self._kinds: dict[str, _Kind] = {}
-        self._deadlines: list[tuple[float, tuple[str, str]]] = []
+        self._deadlines: list[tuple[float, Key]] = []
         self.waste = Waste()
 
     def __len__(self) -> int:
@@ -77,16 +82,16 @@ class Workflows:
         if not request.workflow_id:
             return None
         key = _key(request)
-        workflow = self._workflows.pop(key, None)
+        workflow = self._workflows.get(key)
         if workflow is None:
             workflow = Workflow(request.tenant_id, now)
+            self._greediest.add(request.tenant_id)
         else:
             kind = self._kind_of(workflow.tenant_id)
             kind.cycle_s += LEARNING_RATE * (now - workflow.seen_at - kind.cycle_s)
-        self._workflows[key] = workflow
+        self._see(key, workflow, now)
         self._note_deadline(workflow, request)
         workflow.calls += 1
-        workflow.seen_at = now
         workflow.live[request.request_id] = None
         self._forget(now)
         if workflow.lost is None and workflow.exceeds_budget(request, request.prompt_tokens):
@@ -116,7 +121,7 @@ class Workflows:
         return list(workflow.live)
 
     def doom(self, request: Request) -> list[int]:
-        """Its deadline cannot be met any more: its other requests, to be stopped, if that is the workflow's deadline."""
+        """Its deadline cannot be met any more: its other requests, to be stopped, if it is the workflow's deadline."""
         workflow = self._workflows.get(_key(request)) if is_of_workflow(request) else None
         if workflow is None or workflow.lost is not None:
             return []
@@ -181,15 +186,38 @@ class Workflows:
                 del self._kinds[next(iter(self._kinds))]
         return kind
 
+    def _see(self, key: Key, workflow: Workflow, now: float) -> None:
+        """Both orders are by when a workflow was seen last."""
+        workflow.seen_at = now
+        self._workflows.pop(key, None)
+        self._workflows[key] = workflow
+        theirs = self._of_tenant.setdefault(workflow.tenant_id, {})
+        theirs.pop(key, None)
+        theirs[key] = None
+
     def _forget(self, now: float) -> None:
-        """The one just seen is never among them."""
+        """The one just seen is never among them, nor for its age what has live calls."""
         while True:
             key, workflow = next(iter(self._workflows.items()))
-            if len(self._workflows) <= MAX_WORKFLOWS and now - workflow.seen_at < FORGET_AFTER_S:
+            if now - workflow.seen_at >= FORGET_AFTER_S:
+                if workflow.live:
+                    self._see(key, workflow, now)
+                else:
+                    self._drop(key)
+            elif len(self._workflows) > MAX_WORKFLOWS:
+                self._drop(next(iter(self._of_tenant[self._greediest.first()])))
+            else:
                 return
-            kind = self._kind_of(workflow.tenant_id)
-            kind.calls += LEARNING_RATE * (workflow.calls - kind.calls)
-            del self._workflows[key]
+
+    def _drop(self, key: Key) -> None:
+        workflow = self._workflows.pop(key)
+        kind = self._kind_of(workflow.tenant_id)
+        kind.calls += LEARNING_RATE * (workflow.calls - kind.calls)
+        self._greediest.remove(workflow.tenant_id)
+        theirs = self._of_tenant[workflow.tenant_id]
+        del theirs[key]
+        if not theirs:
+            del self._of_tenant[workflow.tenant_id]
 
 
 def is_of_workflow(request: Request) -> bool:
@@ -204,5 +232,5 @@ def _deadline_of(request: Request) -> float | None:
     return request.workflow_deadline_at or None
 
 
-def _key(request: Request) -> tuple[str, str]:
+def _key(request: Request) -> Key:
     return request.tenant_id, request.workflow_id

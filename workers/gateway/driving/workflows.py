@@ -20,6 +20,7 @@ from workers.gateway.payload.labels import (
     WORKFLOW_TOKENS,
     WORKFLOW_TRAITS,
 )
+from workers.scheduling.greediest import Greediest
 from workers.scheduling.interface import Request
 
 MAX_WORKFLOWS = 10_000
@@ -90,13 +91,16 @@ def _read(noted: Mapping[bytes, bytes], name: bytes, most: int) -> int:
 
 
 class Workflows:
-    """At most MAX_WORKFLOWS; the longest unseen is forgotten first, and then starts afresh if it comes again.
+    """At most MAX_WORKFLOWS; the longest unseen of the tenant that has most is forgotten first.
 
-    What a workflow has taken at other processes of the gateway counts, as it was a second ago.
+    It starts afresh if it comes again; nobody's budgets are forgotten for another's many ids. What a workflow has taken
+    at other processes of the gateway counts, as it was a second ago.
     """
 
     def __init__(self) -> None:
         self._workflows: OrderedDict[str, Workflow] = OrderedDict()
+        self._of_tenant: dict[str, OrderedDict[str, None]] = {}
+        self._greediest = Greediest()
         self._elsewhere: dict[str, tuple[int, int]] = {}
 
     def __len__(self) -> int:
@@ -155,10 +159,25 @@ class Workflows:
         workflow = self._workflows.get(workflow_id)
         if workflow is None:
             workflow = self._workflows[workflow_id] = Workflow()
-            if len(self._workflows) > MAX_WORKFLOWS:
-                self._workflows.popitem(last=False)
+            self._greediest.add(_tenant_of(workflow_id))
+            self._of_tenant.setdefault(_tenant_of(workflow_id), OrderedDict())[workflow_id] = None
         self._workflows.move_to_end(workflow_id)
+        self._of_tenant[_tenant_of(workflow_id)].move_to_end(workflow_id)
+        if len(self._workflows) > MAX_WORKFLOWS:
+            self._forget_one()
         return workflow
+
+    def _forget_one(self) -> None:
+        tenant_id = self._greediest.first()
+        theirs = self._of_tenant[tenant_id]
+        del self._workflows[theirs.popitem(last=False)[0]]
+        self._greediest.remove(tenant_id)
+        if not theirs:
+            del self._of_tenant[tenant_id]
+
+
+def _tenant_of(workflow_id: str) -> str:
+    return workflow_id.partition("/")[0]
 
 
 def _earlier(one: float | None, other: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from math import exp, log, sqrt
 
 from workers.scheduling.endpoint_spec import LengthState
+from workers.scheduling.request import MOST_TOKENS
 
 PRIOR_PAIRS = 20.0
 PRIOR_LOG_LENGTH = 5.0
@@ -14,6 +15,8 @@ MIN_LOG_VARIANCE = 1e-6
 MEAN_RATE = 0.05
 MAX_LOG_ERROR = 3.0
 """An answer twenty times as long as expected counts as that: outliers move no estimate far."""
+MAX_SLOPE = 4.0
+"""Predictions that are all alike say nothing of others, whatever line goes through them best."""
 
 
 class Regression:
@@ -42,7 +45,7 @@ class Regression:
         self._solve()
 
     def expect(self, predicted: float) -> float:
-        return float(self._base * max(1.0, predicted) ** self._slope)
+        return min(MOST_TOKENS, float(self._base * max(1.0, predicted) ** self._slope))
 
     def log_variance(self) -> float:
         mean_y = self._y / self._pairs
@@ -51,7 +54,8 @@ class Regression:
 
     def _solve(self) -> None:
         mean_x, mean_y = self._x / self._pairs, self._y / self._pairs
-        self._slope = (self._xy / self._pairs - mean_x * mean_y) / self._variance_x()
+        slope = (self._xy / self._pairs - mean_x * mean_y) / self._variance_x()
+        self._slope = min(MAX_SLOPE, max(-MAX_SLOPE, slope))
         self._log_base = mean_y - self._slope * mean_x
         self._base = exp(self._log_base)
 

@@ -2,7 +2,7 @@
 
 from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, FairQueue
 from workers.scheduling.ranks import by_rank
-from workers.scheduling.request import at_least
+from workers.scheduling.request import sound_weight
 from workers.scheduling.ticket import Ticket
 from workers.scheduling.tuning import CLASS_WEIGHTS
 
@@ -35,7 +35,7 @@ class ClassQueue:
         return changes
 
     def set_weight(self, tenant_id: str, weight: float) -> None:
-        self._weights[tenant_id] = at_least(weight)
+        self._weights[tenant_id] = sound_weight(weight)
         if len(self._weights) > MAX_CLOCKS:
             del self._weights[next(iter(self._weights))]
 

@@ -31,7 +31,7 @@ class Plan:
         self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
         self._price_at = -inf
         self._parked = TicketHeap(State.PARKED)
-        self._expiring = TicketHeap(State.KEPT)
+        self._expiring = (TicketHeap(State.KEPT), TicketHeap(State.PARKED))
         self.late = LateTickets()
         self.changes = 0
 
@@ -77,7 +77,7 @@ class Plan:
         if ticket.has_limit:
             ticket.guard = GUARD if self.prices.is_within_share(ticket.request.tenant_id) else 1.0
             self.slots.add(ticket)
-            self._expiring.push(ticket.start_by, ticket)
+            self._expiring[0].push(ticket.start_by, ticket)
 
     def leave(self, ticket: Ticket, state: State) -> None:
         """The ticket is sent, or gone."""
@@ -98,6 +98,7 @@ class Plan:
     def _park(self, ticket: Ticket) -> None:
         self.leave(ticket, State.PARKED)
         self._parked.push(-ticket.density, ticket)
+        self._expiring[1].push(ticket.start_by, ticket)
 
     def _update_price(self, now: float) -> None:
         if now - self._price_at >= PRICE_EVERY_S:
@@ -111,9 +112,10 @@ class Plan:
         """What becomes late is put aside; what was parked and fits again is kept, and returned."""
         self._update_price(now)
         self.slots.advance(now)
-        while (ticket := self._expiring.first()) is not None and ticket.start_by < now:
-            self._expiring.pop()
-            self.be_late(ticket)
+        for expiring in self._expiring:
+            while (ticket := expiring.first()) is not None and ticket.start_by < now:
+                expiring.pop()
+                self.be_late(ticket)
         self.relieve(backlog, now)
         return self._unpark(backlog, now)
 

@@ -166,8 +166,8 @@ class BidPrices:
             demand = self._by_tenant[tenant_id]
             demand.forget(now)
             if not demand.steps_s:
-                del self._by_tenant[tenant_id]
-                self._weight_of_all -= self._weights.pop(tenant_id)
+                del self._by_tenant[tenant_id], self._weights[tenant_id]
+        self._weight_of_all = sum(self._weights.values())
 
     def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""

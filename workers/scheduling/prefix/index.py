@@ -1,5 +1,7 @@
 """Which endpoint has which prefixes cached: as the engine says, or else as far as our own dispatches tell."""
 
+from itertools import islice
+
 from workers.scheduling.interface import KVChange
 from workers.scheduling.prefix.guesses import Guesses
 
@@ -177,7 +179,7 @@ class PrefixIndex:
         removed = list(change.removed)
         excess = len(exact.parents) - MAX_EXACT_BLOCKS
         if excess > 0:
-            removed += list(exact.parents)[:excess]
+            removed += list(islice(exact.parents, excess))
         self._forget([block for block in removed if exact.remove(block)], endpoint)
 
     def _guess_beside(self, exact: ExactCache, blocks: tuple[int, ...], endpoint: int, told_blocks: int) -> None:
@@ -186,7 +188,7 @@ class PrefixIndex:
                 self._remember((blocks[index],), endpoint)
 
     def _drop_guesses(self, exact: ExactCache, endpoint: int, max_blocks: int) -> None:
-        excess = list(exact.guessed)[: max(0, len(exact.guessed) - max_blocks)]
+        excess = list(islice(exact.guessed, max(0, len(exact.guessed) - max_blocks)))
         for block in excess:
             exact.remove(block)
         self._forget(excess, endpoint)

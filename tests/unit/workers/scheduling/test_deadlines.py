@@ -91,3 +91,18 @@ def test_what_waits_is_not_refused_by_a_length_that_is_only_a_guess():
     assert number not in bench.rejects
     bench.finish(running)
     assert bench.sent[number] == "e1"
+
+
+def test_a_stream_that_broke_is_not_continued_after_its_deadline():
+    bench = Bench(patience_s=1e6)
+    bench.endpoint()
+    number = bench.arrive(deadline_at=bench.now + 10.0)
+    bench.first_token(number)
+    bench.scheduler.endpoint_lost("e1", bench.now)
+    bench.fail(number, generated_tokens=5)
+    bench.after(9.9, step=0.5)
+    assert bench.rejects == {}
+    bench.after(0.5)
+    assert bench.rejects[number].reason == "deadline_passed"
+    bench.endpoint("e2")
+    assert bench.order == [number]

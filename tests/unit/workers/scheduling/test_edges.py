@@ -279,3 +279,74 @@ def test_an_answer_that_outgrows_its_prediction_before_it_has_a_first_token_is_i
     assert endpoint.context_tokens == 0.0
     bench.first_token(number)
     assert endpoint.context_tokens > 4000
+
+
+def test_no_prediction_breaks_a_length_whatever_was_learned_from_some_that_were_alike():
+    lengths = LengthModel()
+    for number in range(30_000):
+        predicted = 1000 + number % 2
+        lengths.learn("t", predicted, 1 if predicted == 1000 else 1001)
+    assert 0 <= lengths.expect("t", 1.0) <= 1e9
+    assert 0 < lengths.expect("t", 1e9) <= 1e9
+
+
+@pytest.mark.parametrize("weight", [float("inf"), 1e300, 1e-300, 0.0, -1.0, float("nan")])
+def test_no_weight_breaks_the_shares_of_others(weight):
+    bench = Bench()
+    bench.endpoint(slots=1)
+    for _ in range(20):
+        for _ in range(20):
+            bench.arrive(ttft_slo_s=5.0, prompt_tokens=5000)
+            bench.arrive(tenant="odd", weight=weight, tenant_weight=weight, ttft_slo_s=5.0, prompt_tokens=5000)
+        bench.after(0.3)
+    prices = bench.scheduler._queues.pools["v1"].plan.prices
+    assert prices.price > 0
+    bench.after(30.0, step=1.0)
+    bench.arrive(ttft_slo_s=5.0)
+    assert prices._weight_of_all == pytest.approx(sum(prices._weights.values()))
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf"), -1.0, 1e300])
+def test_what_no_request_can_be_is_taken_as_what_it_comes_nearest_to(odd):
+    bench = Bench()
+    bench.endpoint(slots=1)
+    names = ("prompt_tokens", "predicted_output_tokens", "ttft_slo_s", "tpot_slo_s", "deadline_at")
+    for name in names:
+        for _ in range(3):
+            number = bench.arrive(**{name: odd})
+            bench.after(0.02)
+            bench.note(bench.scheduler.request_withdrawn(number, bench.now))
+    assert bench.scheduler.queued_total() == bench.scheduler.running_total() == 0
+    last = bench.arrive(ttft_slo_s=1.0)
+    assert bench.sent[last] == "e1"
+
+
+def test_an_arrival_that_is_told_twice_is_one():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    bench.arrive()
+    waiting = bench.arrive()
+    bench.number -= 1
+    bench.arrive()
+    assert bench.scheduler.queued_total() == 1
+    bench.finish(1)
+    bench.finish(waiting)
+    assert bench.order == [1, waiting]
+    assert bench.scheduler.queued_total() == bench.scheduler.running_total() == 0
+
+
+def test_what_is_parked_under_denser_work_becomes_late_in_its_time():
+    bench = Bench()
+    bench.endpoint(slots=1)
+    bench.arrive()
+    plan = bench.scheduler._queues.pools["v1"].plan
+    bench.arrive(ttft_slo_s=1000.0)
+    bench.arrive(ttft_slo_s=0.5, prompt_tokens=9000)
+    waiting = list(bench.scheduler._queues.pools["v1"].waiting.values())
+    for ticket in waiting:
+        plan._park(ticket)
+    plan.prices._prices, plan._price_at = {"t1": 1e12}, bench.now + 60.0
+    plan.advance(Backlog((), bench.now), bench.now + 0.2)
+    assert [ticket.state for ticket in waiting] == [State.PARKED, State.PARKED]
+    plan.advance(Backlog((), bench.now), bench.now + 0.6)
+    assert [ticket.state for ticket in waiting] == [State.PARKED, State.LATE]

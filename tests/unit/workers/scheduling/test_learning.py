@@ -195,3 +195,15 @@ def test_a_deadline_is_hopeless_only_when_even_a_short_answer_would_miss_it():
     assert hopeful not in bench.rejects
     bench.finish(running)
     assert bench.sent[hopeful] == "e1"
+
+
+def test_one_answer_that_took_an_hour_makes_no_deadline_look_out_of_reach():
+    bench = Bench()
+    bench.endpoint()
+    stalled = bench.arrive()
+    bench.first_token(stalled)
+    bench.now += 3600.0
+    bench.finish(stalled, 2)
+    assert bench.scheduler._queues.pools["v1"].appraiser._pace_s < 0.03
+    bench.arrive(deadline_at=bench.now + 5.0)
+    assert len(bench.sent) == 2

@@ -37,5 +37,22 @@ def test_far_deadlines_of_requests_that_have_gone_are_forgotten():
         bench.note(bench.scheduler.request_withdrawn(number, bench.now))
     queues = bench.scheduler._queues
     assert len(queues._hopeless) <= LEAST_SWEPT + 10
-    assert len(queues.pools["v1"].plan._expiring) <= LEAST_SWEPT + 10
+    assert all(len(heap) <= LEAST_SWEPT + 10 for heap in queues.pools["v1"].plan._expiring)
     assert len(queues.tickets) == 1
+
+
+@pytest.mark.parametrize("tenants", [1, 5000])
+def test_who_came_and_left_is_forgotten_though_others_wait_before_it(tenants):
+    bench = Bench()
+    bench.endpoint(slots=1)
+    bench.arrive()
+    first = bench.arrive(tenant="first")
+    for number in range(5000):
+        left = bench.arrive(tenant=f"t{number % tenants}")
+        bench.note(bench.scheduler.request_withdrawn(left, bench.now))
+    queue = bench.scheduler._queues.pools["v1"]._queue._queues[0]
+    assert len(queue) <= LEAST_SWEPT + 1
+    assert len(queue._tenants) <= LEAST_SWEPT + 1
+    assert len(queue._by_clock) <= LEAST_SWEPT + 1
+    bench.finish(1)
+    assert bench.order == [1, first]

@@ -146,3 +146,13 @@ def test_a_million_ids_are_bounded_in_memory():
     for number in range(MAX_WORKFLOWS + 100):
         workflows.join(call(number), asked(id=b"w%d" % number))
     assert len(workflows) == MAX_WORKFLOWS
+
+
+def test_many_ids_of_one_tenant_push_out_no_budget_of_another():
+    workflows = Workflows()
+    joined(workflows, call(0, tenant="quiet"), id=b"w", token_budget=b"10")
+    workflows.spent("quiet/w", 20, 0)
+    for number in range(1, MAX_WORKFLOWS + 500):
+        joined(workflows, call(number), id=b"w%d" % number)
+    assert len(workflows) == MAX_WORKFLOWS
+    assert refusal(workflows, call(-1, tenant="quiet"), id=b"w") == "workflow_budget"
