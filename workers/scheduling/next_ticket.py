@@ -92,8 +92,8 @@ class NextTicket:
     def _spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.
 
-        A parked ticket can still be in time; a late one goes while most of what may be sent to has nothing to do, by what
-        was asked for lately or as it is.
+        A parked ticket can still be in time; a late one goes while most of what may be sent to has nothing to do, by
+        what was asked for lately or as it is.
         """
         idle = self._fleet.idle()
         if not idle or len(self._plan.slots):
