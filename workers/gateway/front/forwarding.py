@@ -124,6 +124,7 @@ class Forwarding:
         self._pools: list[EnginePool] = []
         self._call: Call | None = None
         self._head: AnswerHead | None = None
+        self._was_read = False
         self._silences = silences or Silences()
         self._heard = Heard()
         self._watch: asyncio.Task[None] | None = None
@@ -228,8 +229,8 @@ class Forwarding:
         call = self._call
         if call is None:
             return
-        if error.was_reset and self._head is None:
-            call.was_asked = False  # nobody there had read it, nor leaves a record of it
+        self._was_read |= self._head is not None or (call.was_asked and not error.was_reset)
+        call.was_asked = self._was_read  # else nobody there has a record of it
         if self._head is None and not call.failed():
             return
         logger.warning("another node's gateway did not answer: %s", error)

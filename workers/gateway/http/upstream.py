@@ -203,8 +203,15 @@ class UpstreamConnection(asyncio.Protocol):
         if self._until_close and exc is None:
             self._end(self._reader, [])
         else:
-            was_reset = isinstance(exc, ConnectionResetError)
-            self._fail(UpstreamError("the engine closed the connection", was_reset=was_reset))
+            self._fail(UpstreamError("the engine closed the connection", was_reset=self._was_reset(exc)))
+
+    def _was_reset(self, exc: Exception | None) -> bool:
+        """Also after it was closed in good order: what was asked then came too late to be read."""
+        if exc is not None:
+            return isinstance(exc, (ConnectionResetError, BrokenPipeError))
+        connection = self.transport.get_extra_info("socket")
+        is_open = connection is not None and connection.fileno() >= 0
+        return is_open and bool(connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
     # -- from the parser
 
