@@ -214,8 +214,9 @@ class Storm:
             if number not in self.ended:
                 self.end(self.waiting if number in self.waiting else self.running, number)
                 self.apply(self.scheduler.request_withdrawn(number, self.now))
-        self.now += 100.0
-        self.tick()
+        for _ in range(2):
+            self.now += 100.0
+            self.tick()
 
     def check_empty(self):
         scheduler = self.scheduler
