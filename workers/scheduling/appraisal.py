@@ -31,7 +31,7 @@ class Appraiser:
         self.reuse = Reuse()
 
     def appraise(
-        self, ticket: Ticket, endpoints: dict[int, EndpointModel], capacity: int, *, is_speed_known: bool
+        self, ticket: Ticket, endpoints: dict[int, EndpointModel], capacity: float, *, is_speed_known: bool
     ) -> None:
         """`ticket.hits` are known. Of a fleet of unknown speed nothing is too late, it is only ordered."""
         request = ticket.request

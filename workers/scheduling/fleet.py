@@ -52,6 +52,7 @@ class Fleet:
         self.touch(endpoint, now)
 
     def remove(self, endpoint: EndpointModel) -> None:
+        self.changes += 1
         del self.endpoints[endpoint.number]
         self._running -= len(endpoint.running)
         self._openings.remove(endpoint)
@@ -252,7 +253,7 @@ class Fleet:
         if endpoint.running and endpoint.watchdog.is_quiet():
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "silent"
-        if ticket.request.rank and self.held.bars(ticket, endpoint, self._openings.usable, now):
+        if ticket.request.rank and self.held.bars(ticket, endpoint, self._openings.usable, self.changes, now):
             self.standstill.ends_at(now + PRICE_EVERY_S)
             return "held back"
         return ""

@@ -29,6 +29,8 @@ class HeldSlots:
     def __init__(self) -> None:
         self._stays_s: dict[int, float] = {}
         self._noted_at = 0.0
+        self._changes = -1
+        self._spared: dict[int, bool] = {}
 
     def arrived(self, rank: int, stay_s: float, now: float) -> None:
         """The stays of what arrived, older ones for less: their sum over WINDOW_S is how many there are at a time."""
@@ -38,14 +40,29 @@ class HeldSlots:
         self._noted_at = now
         self._stays_s[rank] = self._stays_s.get(rank, 0.0) + stay_s
 
-    def bars(self, ticket: Ticket, endpoint: EndpointModel, usable: dict[int, EndpointModel], now: float) -> bool:
-        """Whether the ticket would take a slot of those above it; `usable` are all that may be sent to."""
+    def bars(
+        self, ticket: Ticket, endpoint: EndpointModel, usable: dict[int, EndpointModel], changes: int, now: float
+    ) -> bool:
+        """Whether the ticket would take a slot of those above it.
+
+        `usable` are all that may be sent to; as long as `changes` is the same they run what they did.
+        """
         rank, free = ticket.request.rank, _free(endpoint)
         is_spared = rank >= LOWEST_RANK and free <= MOST_SPARE and ticket.stay_s > SHORT_STAY_S
-        if is_spared and _takes_spare(usable, rank):
+        if is_spared and self._takes_spare(usable, changes, rank):
             return True
         held = self._held(rank, endpoint.slots(), len(usable), now)
         return free <= held and free <= held - _above(endpoint, rank)
+
+    def _takes_spare(self, usable: dict[int, EndpointModel], changes: int, rank: int) -> bool:
+        """Looked at once for all of a rank that wait."""
+        if changes != self._changes:
+            self._changes = changes
+            self._spared.clear()
+        takes_spare = self._spared.get(rank)
+        if takes_spare is None:
+            takes_spare = self._spared[rank] = _takes_spare(usable, rank)
+        return takes_spare
 
     def _held(self, rank: int, slots: int, endpoints: int, now: float) -> int:
         above_s = sum(stay_s for known, stay_s in self._stays_s.items() if known < rank)

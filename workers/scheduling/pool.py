@@ -158,16 +158,11 @@ class Pool:
         if not self._is_speed_known and self.fleet.is_speed_known():
             self._is_speed_known = True
             self._judge_again(now)
-        self._follow_capacity(now)
+        self.fleet.open_due(now)
+        self.plan.follow(self.fleet.capacity(), now)
         for ticket in self.plan.advance(self.fleet.backlog(now), now):
             self._queue.push(ticket)
         return self.plan.given_up(now) if self._is_speed_known else []
-
-    def _follow_capacity(self, now: float) -> None:
-        """Some pause, wake or drain."""
-        self.fleet.open_due(now)
-        if self.plan.slots.capacity != self.fleet.capacity():
-            self.plan.resize(self.fleet.capacity(), now)
 
     def _judge_again(self, now: float) -> None:
         """Whoever came before the speed was known has had no limit, and was thought to be cheap."""
@@ -205,7 +200,7 @@ class Pool:
     def retry_after_s(self, ticket: Ticket, now: float) -> int:
         """Seconds until there is room for it beside those who were told to come back before; at least 1."""
         wait_s = self.plan.retry_after_s(self.fleet.backlog(now))
-        cost_s = ticket.cost_s / self.fleet.capacity()
+        cost_s = ticket.cost_s / self.plan.slots.capacity
         told_s = self._returns.told_s(ticket.request.rank, cost_s, wait_s=wait_s, longest_s=MAX_RETRY_AFTER_S, now=now)
         return max(1, ceil(told_s))
 
@@ -229,7 +224,7 @@ class Pool:
     def _appraise(self, ticket: Ticket, now: float) -> None:
         self.fleet.lookup.find(ticket)
         self.appraiser.appraise(
-            ticket, self.fleet.endpoints, self.fleet.capacity(), is_speed_known=self._is_speed_known
+            ticket, self.fleet.endpoints, self.plan.slots.capacity, is_speed_known=self._is_speed_known
         )
         self.plan.note(ticket, self._fair_weight(ticket), now)
         self.fleet.held.arrived(ticket.request.rank, self.appraiser.stay_s(ticket), now)

@@ -13,6 +13,7 @@ from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1
 OVERDUE_S = 60.0
+MISSED_AFTER_S = 1.0
 GUARD = 1e6
 """Who asks for no more than a fair share gives way after all who ask for more, whatever the value of each."""
 
@@ -30,6 +31,7 @@ class Plan:
         self.slots = DeadlineSlots(1.0, now)
         self.prices = BidPrices(tuning.fill, is_fair=tuning.is_fair)
         self._price_at = -inf
+        self._fewer_since = inf
         self._parked = TicketHeap(State.PARKED)
         self._expiring = (TicketHeap(State.KEPT), TicketHeap(State.PARKED))
         self.late = LateTickets()
@@ -39,7 +41,17 @@ class Plan:
     def is_overloaded(self) -> bool:
         return self.prices.lasting_load > BUSY_LOAD
 
+    def follow(self, capacity: int, now: float) -> None:
+        """Some endpoints wake, drain or pause; what pauses for a moment is back before it is missed."""
+        if capacity >= self.slots.capacity:
+            self._fewer_since = inf
+        elif self._fewer_since == inf:
+            self._fewer_since = now
+        if capacity > self.slots.capacity or now - self._fewer_since >= MISSED_AFTER_S:
+            self.resize(capacity, now)
+
     def resize(self, capacity: int, now: float) -> None:
+        self._fewer_since = inf
         self.slots.rebase(max(1.0, float(capacity)), now)
 
     # changes of state

@@ -29,7 +29,8 @@ SPECS = {
     "vb": DEFAULT_SPEC,
     "vc": structs.replace(KNOWN, batching=Batching(max_requests=3, max_tokens=6000, window_s=0.05)),
 }
-TOKENS = (0, 1, 100, 3000, 60_000, 10**9, inf, float("nan"))
+TOKENS = (0, 1, 100, 3000, 60_000, 10**9, 10**12)
+LENGTHS = (0.0, 1.0, 50.0, 3000.0, 1e9, inf, float("nan"))
 WEIGHTS = (None, 1.0, 1.0, 8.0, 1e-9, 1e300, inf, float("nan"))
 
 
@@ -94,7 +95,7 @@ class Storm:
             request_id=number, version_id=rng.choice(("va", "va", "vb", "vc", f"v{number}")),
             tenant_id=rng.choice(("x", "x", "x", "y", f"t{number}")), rank=rng.randrange(4),
             max_queued_of_tenant=MOST_OF_TENANT, arrived_at=self.now, prompt_tokens=tokens,
-            predicted_output_tokens=rng.choice(TOKENS), weight=rng.choice(WEIGHTS),
+            predicted_output_tokens=rng.choice(LENGTHS), weight=rng.choice(WEIGHTS),
             prefix_blocks=(*range(length), *range(number * 1000, number * 1000 + length)),
             told_blocks=rng.choice((None, 0, 5)), ttft_slo_s=rng.choice((None, 0.0, 0.5, 20.0, inf)),
             tpot_slo_s=rng.choice((None, 0.05, inf)), tenant_weight=rng.choice(WEIGHTS) or 1.0,
@@ -214,8 +215,9 @@ class Storm:
             if number not in self.ended:
                 self.end(self.waiting if number in self.waiting else self.running, number)
                 self.apply(self.scheduler.request_withdrawn(number, self.now))
-        self.now += 100.0
-        self.tick()
+        for _ in range(2):
+            self.now += 100.0
+            self.tick()
 
     def check_empty(self):
         scheduler = self.scheduler

@@ -73,7 +73,9 @@ def test_the_plan_counts_on_nothing_that_may_not_be_sent_to():
     bench.endpoint("e1", draining=True)
     bench.endpoint("e2", warmth="asleep")
     bench.fail(bench.arrive(), may_retry=False)
-    bench.after(0.02)
+    bench.after(0.5, step=0.02)
+    assert plan.slots.capacity == 4, "what pauses for a moment is not missed"
+    bench.after(1.0, step=0.02)
     assert plan.slots.capacity == 1
     bench.endpoint("e2")
     bench.after(6.0)
