@@ -77,6 +77,13 @@ class Appraiser:
         reused_s = self.reuse.share_of(ticket.request.tenant_id) * new_s
         ticket.density = ticket.weight / max(MIN_COST_S, ticket.cost_s - reused_s)
 
+    def service_s(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int) -> float:
+        """What an answer of this length has taken where it ran; the same sum as its cost was before it was sent."""
+        stay_s = ticket.prefill_s + output_tokens * self._pace_s
+        steps_s = endpoint.prefill_share_s(ticket.request.prompt_tokens, ticket.hit_tokens)
+        steps_s += endpoint.decode_share_s(ticket.request.prompt_tokens, output_tokens)
+        return steps_s + ticket.kv_tokens * stay_s / endpoint.kv_capacity
+
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         """Learns from a request that was answered to the end."""
         self._stays.learn((now - ticket.sent_at) / max(MIN_COST_S, self.stay_s(ticket)))

@@ -146,8 +146,16 @@ class Pool:
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
         self.appraiser.answered(ticket, endpoint, output_tokens, now)
+        if output_tokens:
+            self.settle(ticket, endpoint, output_tokens)
         if not self._is_speed_known:
             self.fleet.share_speed(endpoint)
+
+    def settle(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int) -> None:
+        """Charges what it has taken by now, in place of what was expected: who is hard to predict pays no less."""
+        service_s = self.appraiser.service_s(ticket, endpoint, output_tokens)
+        self._queue.served(ticket, service_s - ticket.cost_s)
+        ticket.cost_s = service_s
 
     def has_room(self, now: float) -> bool:
         """For one that could not make it elsewhere."""
@@ -241,7 +249,7 @@ class Pool:
 
     def _send(self, ticket: Ticket, endpoint: EndpointModel, now: float) -> None:
         del self.waiting[ticket.number]
-        self._queue.served(ticket)
+        self._queue.served(ticket, ticket.cost_s)
         self.plan.late.sent(ticket)
         self._hand_over(ticket, endpoint, now)
 

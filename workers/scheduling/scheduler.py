@@ -63,6 +63,7 @@ class Scheduler(SchedulerState):
             ticket.endpoint.watchdog.progressed(now)
             if output_tokens > ticket.output_tokens:
                 ticket.endpoint.outgrown(ticket, float(output_tokens))
+                self._queues.pool_of(ticket.version_id, now).settle(ticket, ticket.endpoint, output_tokens)
         return []
 
     def request_finished(self, request_id: int, now: float, output_tokens: int = 0) -> list[Command]:

@@ -63,11 +63,14 @@ class ClassQueue:
         self._set_floor(self._clocks[rank])
         return queue.pop()
 
-    def served(self, ticket: Ticket) -> None:
-        """Charges class and tenant for a ticket that was sent."""
+    def served(self, ticket: Ticket, service_s: float) -> None:
+        """Charges class and tenant: for a ticket that was sent what it is expected to take, at its end the rest.
+
+        Less was taken where it is negative.
+        """
         rank, tenant_id = self._place_of(ticket)
-        self._set_clock(rank, self._clocks.get(rank, self._floor) + ticket.cost_s / by_rank(CLASS_WEIGHTS, rank))
-        self._queue_of(rank).served(tenant_id, ticket.cost_s / self._weight_of(ticket))
+        self._set_clock(rank, self._clocks.get(rank, self._floor) + service_s / by_rank(CLASS_WEIGHTS, rank))
+        self._queue_of(rank).served(tenant_id, service_s / self._weight_of(ticket))
 
     def served_at_once(self, ticket: Ticket) -> None:
         """The same as `push`, `pop` and `served` of a ticket while nobody waits."""

@@ -31,7 +31,7 @@ class Queue:
         if ticket is None:
             return None
         ticket.state = State.SENT
-        self.queue.served(ticket)
+        self.queue.served(ticket, ticket.cost_s)
         tenant = ticket.request.tenant_id
         self.service[tenant] = self.service.get(tenant, 0.0) + ticket.cost_s
         return tenant
