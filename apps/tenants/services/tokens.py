@@ -23,7 +23,11 @@ def create_service_token(
     scopes: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ServiceToken, str]:
-    """`scopes` None stands for everything the owner may do now. A token never may more than its owner."""
+    """`scopes` None stands for everything the owner may do now. A token never may more than its owner.
+
+    One that is made by another ends with it at the latest.
+    """
+    expires_at = _end_of(actor, expires_at)
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
     credential = issue_credential(SERVICE_TOKEN)
@@ -48,6 +52,14 @@ def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) ->
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
         record_change(actor=actor, action="service_token.revoked", subject=token, now=now)
+
+
+def _end_of(actor: Actor, expires_at: datetime | None) -> datetime | None:
+    """Else who finds a token of an hour would have one for good."""
+    if actor.until is not None and expires_at is not None and expires_at > actor.until:
+        message = f"is after the end of the token that makes it, {actor.until.isoformat()}"
+        raise InvalidInputError(f"the expiry {message}", fields={"expires_at": message})
+    return expires_at or actor.until
 
 
 def _checked(actor: Actor, owner: User, scopes: Sequence[str] | None) -> list[str]:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
@@ -137,6 +138,22 @@ def test_a_token_gives_on_no_more_than_it_has(people, client):
     assert wider.status_code == 400
     same = bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "same"}).json()
     assert same["scopes"] == ["tenant:read"]
+
+
+def test_a_token_makes_none_that_outlives_it(people, client):
+    ends_at = timezone.now() + timedelta(hours=1)
+    _, text = create_service_token(
+        actor=SYSTEM, owner=people.owner, name="short", expires_at=ends_at, now=timezone.now()
+    )
+
+    def made(**facts):
+        return bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "next"} | facts)
+
+    later = made(expires_at=(ends_at + timedelta(seconds=1)).isoformat())
+    assert (later.status_code, list(later.json()["fields"])) == (400, ["expires_at"])
+    assert parse_datetime(made().json()["expires_at"]) == ends_at
+    sooner = ends_at - timedelta(minutes=1)
+    assert parse_datetime(made(expires_at=sooner.isoformat()).json()["expires_at"]) == sooner
 
 
 def test_a_role_that_is_taken_away_takes_the_tokens_power_with_it(people, client, account):
