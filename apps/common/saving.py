@@ -13,7 +13,7 @@ _RULE = re.compile(r"Constraint “(\w+)” is violated\.")  # their names are s
 
 def lock_row(row: models.Model) -> None:
     """As it is now, and nobody else's until the transaction ends: what was read before may be somebody's change ago."""
-    rows = type(row)._base_manager.select_for_update()  # noqa: SLF001 - Django's documented API
+    rows = row._meta.model._base_manager.select_for_update()  # noqa: SLF001 - Django's documented API
     try:
         row.refresh_from_db(from_queryset=rows)
     except ObjectDoesNotExist as error:
@@ -21,15 +21,21 @@ def lock_row(row: models.Model) -> None:
 
 
 def save_checked(row: models.Model) -> None:
+    """A row that was there and is gone by now is not made again: somebody has deleted it meanwhile."""
     _refuse_nul(row)
+    is_new = row._state.adding  # noqa: SLF001 - Django's documented API
     try:
         row.full_clean()
         with transaction.atomic():
-            row.save()
+            row.save(force_update=not is_new)
     except ValidationError as error:
         raise _from_validation(error) from error
     except (IntegrityError, DataError) as error:
         raise _from_database(error, row) from error
+    except DatabaseError as error:
+        if is_new or type(error) is not DatabaseError:  # what Django itself says when no row was updated
+            raise
+        raise NotFoundError("it is gone by now") from error
 
 
 def _refuse_nul(row: models.Model) -> None:
