@@ -36,6 +36,13 @@ def target_of(url: str) -> Target | None:
     return Target(parts.scheme == "https", parts.hostname, port, quote(path, safe=punctuation))
 
 
+def shown_address(url: str) -> str:
+    """Who is told. What follows the host is often a secret: whoever knows it may post there in our name."""
+    parts = urlsplit(url)
+    rest = "/…" if parts.path.strip("/") or parts.query else parts.path
+    return f"{parts.scheme}://{parts.netloc}{rest}" if url else ""
+
+
 def may_reach(address: str, *, host: str, trusted_hosts: Collection[str]) -> bool:
     """Public addresses only, so that nobody has us call what only we can reach; or what the operator trusts."""
     if host in trusted_hosts:
