@@ -7,6 +7,7 @@ from django.db import DatabaseError, DataError, IntegrityError, models, transact
 
 from apps.common.errors import ConflictError, DomainError, InvalidInputError, NotFoundError
 
+GONE = "it is gone by now"
 _NUL = "\x00"
 _RULE = re.compile(r"Constraint “(\w+)” is violated\.")  # their names are sentences
 
@@ -17,7 +18,7 @@ def lock_row(row: models.Model) -> None:
     try:
         row.refresh_from_db(from_queryset=rows)
     except ObjectDoesNotExist as error:
-        raise NotFoundError("it is gone by now") from error
+        raise NotFoundError(GONE) from error
 
 
 def save_checked(row: models.Model) -> None:
@@ -33,9 +34,14 @@ def save_checked(row: models.Model) -> None:
     except (IntegrityError, DataError) as error:
         raise _from_database(error, row) from error
     except DatabaseError as error:
-        if is_new or type(error) is not DatabaseError:  # what Django itself says when no row was updated
+        if not says_it_is_gone(error):
             raise
-        raise NotFoundError("it is gone by now") from error
+        raise NotFoundError(GONE) from error
+
+
+def says_it_is_gone(error: Exception) -> bool:
+    """Django's own words, of no kind that a database has, for a save that found no row to update."""
+    return type(error) is DatabaseError
 
 
 def _refuse_nul(row: models.Model) -> None:

@@ -4,11 +4,16 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import DatabaseError, OperationalError
+from django.http import Http404
+from django.test import RequestFactory
 
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError, NotAllowedError, NotFoundError
+from apps.common.problems import render_problem
+from apps.console.access import everybody, page
 from apps.fleet.models import Node
-from apps.fleet.services.nodes import record_seen, remove_node
+from apps.fleet.services.nodes import record_seen, remove_node, set_cordon
 from apps.limits.models import Limit
 from apps.limits.services.limits import (
     change_limit,
@@ -146,6 +151,25 @@ def test_what_is_said_of_a_version_puts_no_old_engine_back():
     change_engine(actor=SYSTEM, version=stale, max_context_tokens=2048, now=NOW, **facts)
     now = ModelVersion.objects.get(pk=version.pk)
     assert (now.max_context_tokens, now.licence, now.tags) == (2048, "mit", ["small"])
+
+
+def test_a_change_of_what_is_gone_says_so_and_not_that_the_database_is_away(people):
+    node = make_node()
+    held = read(node)
+    remove_node(actor=SYSTEM, node=node, now=NOW)
+    with pytest.raises(DatabaseError) as refused:
+        set_cordon(actor=SYSTEM, node=held, is_cordoned=True, now=NOW)
+    assert render_problem(refused.value, {}).status_code == 404
+    assert render_problem(OperationalError("the server closed the connection"), {}).status_code == 503
+
+    @page(everybody)
+    def view(_):
+        raise refused.value
+
+    request = RequestFactory().get("/")
+    request.user, request.session = people.operator, {}
+    with pytest.raises(Http404):
+        view(request)
 
 
 def test_a_lost_node_that_is_heard_of_again_keeps_its_replicas():
