@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -42,7 +43,8 @@ def create_service_token(
     )
     save_checked(token)
     after = {"owner": str(owner), "scopes": token.scopes}
-    record_change(actor=actor, action="service_token.created", subject=token, now=now, after=after)
+    tenant_id = _tenant_of(owner)
+    record_change(actor=actor, action="service_token.created", subject=token, now=now, tenant_id=tenant_id, after=after)
     return token, credential.text
 
 
@@ -51,7 +53,15 @@ def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) ->
     if token.revoked_at is None:
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
-        record_change(actor=actor, action="service_token.revoked", subject=token, now=now)
+        tenant_id = _tenant_of(token.owner)
+        record_change(actor=actor, action="service_token.revoked", subject=token, now=now, tenant_id=tenant_id)
+
+
+def _tenant_of(owner: User) -> UUID | None:
+    """Whose admins may read of it: a program is one tenant's, a person nobody's."""
+    if not owner.is_service_account:
+        return None
+    return owner.memberships.values_list("tenant_id", flat=True).first()
 
 
 def _end_of(actor: Actor, expires_at: datetime | None) -> datetime | None:

@@ -223,6 +223,18 @@ def test_the_trail_is_read_by_operators_and_of_their_own_by_admins(people, as_us
     assert as_user(people.stranger).get(path, {"tenant": mine}).status_code == 404
 
 
+def test_the_trail_of_a_tenant_holds_the_tokens_of_its_programs_and_of_no_person(people, as_user, account):
+    tokens = f"/api/v1/tenants/{people.tenant.pk}/service-accounts/{account.pk}/tokens/"
+    owner = as_user(people.owner)
+    made = owner.post(tokens, {"name": "t"}).json()
+    owner.delete(f"{tokens}{made['id']}/")
+    owner.post("/api/v1/service-tokens/", {"name": "own"})
+    trail = owner.get("/api/v1/audit/", {"subject_type": "servicetoken"}).json()["results"]
+    assert [(entry["action"], entry["subject_id"]) for entry in trail] == [
+        ("service_token.revoked", made["id"]), ("service_token.created", made["id"]),
+    ]  # fmt: skip
+
+
 def test_the_trail_of_a_tenant_holds_what_is_below(people, as_user):
     team = open_tenant_below(actor=SYSTEM, parent=people.tenant, name="search", now=NOW)
     rows = as_user(people.owner).get("/api/v1/audit/", {"tenant": str(people.tenant.pk), "q": "search"}).json()
