@@ -72,6 +72,7 @@ def mint_playground_key(*, actor: Actor, tenant: Tenant, now: datetime) -> tuple
     """A key of the signed-in member that ends by itself; the oldest ones make room."""
     expires_at = now + timedelta(seconds=PLAYGROUND_KEY_LIFETIME_S)
     with transaction.atomic():
+        lock_tenant(tenant.pk)
         mine = APIKey.objects.usable(now).filter(tenant=tenant, owner_id=actor.user_id, kind=KeyKind.PLAYGROUND)
         for key in mine.order_by("-id")[MAX_PLAYGROUND_KEYS - 1 :]:
             revoke_key(actor=actor, key=key, now=now)
@@ -89,6 +90,7 @@ def mint_playground_key(*, actor: Actor, tenant: Tenant, now: datetime) -> tuple
 @transaction.atomic
 def rotate_key(*, actor: Actor, key: APIKey, overlap_s: int, now: datetime) -> tuple[APIKey, str]:
     """A new key with the same scope and owner; the old one works for `overlap_s` more seconds, at most till its end."""
+    lock_tenant(key.tenant_id)
     old = APIKey.objects.select_for_update().get(pk=key.pk)
     if not old.is_usable(now):
         raise ConflictError("this key no longer works, so there is nothing to rotate")

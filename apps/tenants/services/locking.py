@@ -1,3 +1,5 @@
+"""Whoever locks several goes from a tenant to what hangs on it and then to people, so that no two wait in a circle."""
+
 from uuid import UUID
 
 from django.db.models import Q
