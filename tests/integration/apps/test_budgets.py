@@ -325,14 +325,14 @@ def test_a_budget_that_makes_no_sense_is_refused(people, as_user, fault):
 
 def test_what_makes_an_address_a_secret_is_shown_to_nobody_again(people, as_user):
     new = {"name": "b", "amount_usd": "10.00", "tenant_id": str(people.tenant.pk)}
-    hook = new | {"webhook_url": "https://hooks.example.com/services/T0/hidden?key=hidden"}
+    hook = new | {"webhook_url": "https://hooks.example.com/services/T0/confidential?key=confidential"}
     made = as_user(people.owner).post("/api/v1/budgets/", hook).json()
     assert made["webhook_url"] == "https://hooks.example.com/…"
     for who in (people.owner, people.viewer):
         for path in (f"/api/v1/budgets/{made['id']}/", "/api/v1/budgets/", f"/budgets/{made['id']}/"):
             shown = as_user(who).get(path).content.decode()
             assert "hooks.example.com" in shown
-            assert "hidden" not in shown
+            assert "confidential" not in shown
         assert as_user(who).get("/api/v1/budgets/", {"webhook_url": hook["webhook_url"]}).status_code == 400
 
 

@@ -114,21 +114,6 @@ def test_a_guesser_waits_ever_longer(people, clock):
     assert sign_in(browser).status_code == 429
 
 
-def test_who_knocks_without_end_fills_no_audit_trail(people, clock):
-    """One entry for each time that somebody was kept out, however often they knocked meanwhile."""
-
-    def count():
-        return AuditEntry.objects.filter(action="user.sign_in_blocked", subject_id=str(people.owner.pk)).count()
-
-    for _ in range(30):
-        sign_in(Client(), password="wrong")
-    assert count() == 1
-    clock.shift(3)
-    for _ in range(30):
-        sign_in(Client(), password="wrong")
-    assert count() == 2
-
-
 def test_a_guesser_keeps_nobody_out_who_comes_from_elsewhere(people, clock):
     for _ in range(30):
         sign_in(Client(), password="wrong", address="203.0.113.66")
