@@ -4,9 +4,11 @@ from functools import reduce
 from operator import or_
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from apps.audit.models import AuditEntry
+
+_NEWEST = 50
 
 
 def list_entries(*, tenant_id: UUID | None = None) -> QuerySet[AuditEntry]:
@@ -17,6 +19,13 @@ def list_entries(*, tenant_id: UUID | None = None) -> QuerySet[AuditEntry]:
 
 def list_entries_of(*, subject_type: str, subject_id: str, limit: int = 3) -> list[AuditEntry]:
     return list(AuditEntry.objects.filter(subject_type=subject_type, subject_id=subject_id)[:limit])
+
+
+def has_entry(*, subject: Model, action: str, since: datetime) -> bool:
+    """Among the newest few of what was done to it."""
+    name = subject._meta.model_name or ""  # noqa: SLF001 - Django's documented API
+    newest = list_entries_of(subject_type=name, subject_id=str(subject.pk), limit=_NEWEST)
+    return any(entry.action == action and entry.at >= since for entry in newest)
 
 
 @dataclass(frozen=True, kw_only=True)

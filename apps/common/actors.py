@@ -1,6 +1,7 @@
 """Who acts: a value that policies judge and audit entries name."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 
@@ -8,7 +9,8 @@ from uuid import UUID
 class Actor:
     """`roles` maps the tenants the actor belongs to, and all below them, onto the role there.
 
-    A platform admin is an operator and finance, too. `scopes` are the permissions of a service token, or None.
+    A platform admin is an operator and finance, too. `scopes` are the permissions of a service token, or None;
+    `until` is its end, if it has one.
     """
 
     user_id: UUID | None
@@ -18,6 +20,7 @@ class Actor:
     is_finance: bool = False
     roles: dict[UUID, str] = field(default_factory=dict)
     scopes: frozenset[str] | None = None
+    until: datetime | None = None
 
 
 SYSTEM = Actor(user_id=None, name="system", is_operator=True)

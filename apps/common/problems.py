@@ -12,6 +12,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from apps.common.errors import DomainError
+from apps.common.saving import GONE, says_it_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ def render_problem(error: Exception, context: dict[str, Any]) -> Response | None
 def _of_database(error: DatabaseError) -> Response:
     if isinstance(error, DataError):
         return problem(400, "invalid_input", "a value is out of range")
+    if says_it_is_gone(error):
+        return problem(404, "not_found", GONE)
     log.error("the database failed a request", exc_info=error)
     return problem(503, "unavailable", "the database is not available; try again")
 

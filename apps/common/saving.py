@@ -7,29 +7,41 @@ from django.db import DatabaseError, DataError, IntegrityError, models, transact
 
 from apps.common.errors import ConflictError, DomainError, InvalidInputError, NotFoundError
 
+GONE = "it is gone by now"
 _NUL = "\x00"
 _RULE = re.compile(r"Constraint “(\w+)” is violated\.")  # their names are sentences
 
 
 def lock_row(row: models.Model) -> None:
     """As it is now, and nobody else's until the transaction ends: what was read before may be somebody's change ago."""
-    rows = type(row)._base_manager.select_for_update()  # noqa: SLF001 - Django's documented API
+    rows = row._meta.model._base_manager.select_for_update()  # noqa: SLF001 - Django's documented API
     try:
         row.refresh_from_db(from_queryset=rows)
     except ObjectDoesNotExist as error:
-        raise NotFoundError("it is gone by now") from error
+        raise NotFoundError(GONE) from error
 
 
 def save_checked(row: models.Model) -> None:
+    """A row that was there and is gone by now is not made again: somebody has deleted it meanwhile."""
     _refuse_nul(row)
+    is_new = row._state.adding  # noqa: SLF001 - Django's documented API
     try:
         row.full_clean()
         with transaction.atomic():
-            row.save()
+            row.save(force_update=not is_new)
     except ValidationError as error:
         raise _from_validation(error) from error
     except (IntegrityError, DataError) as error:
         raise _from_database(error, row) from error
+    except DatabaseError as error:
+        if not says_it_is_gone(error):
+            raise
+        raise NotFoundError(GONE) from error
+
+
+def says_it_is_gone(error: Exception) -> bool:
+    """Django's own words, of no kind that a database has, for a save that found no row to update."""
+    return type(error) is DatabaseError
 
 
 def _refuse_nul(row: models.Model) -> None:

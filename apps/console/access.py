@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -17,6 +18,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from apps.common.actors import Actor
 from apps.common.errors import DomainError, NotAllowedError, NotFoundError
 from apps.common.rows import see_rows_of
+from apps.common.saving import says_it_is_gone
 from apps.common.sessions import is_fresh
 from apps.console import once
 from apps.tenants.access import with_rule
@@ -89,6 +91,10 @@ def _answer(view: View, request: ConsoleRequest, captured: dict[str, Any]) -> Ht
         return view(request, **captured)
     except NotFoundError as error:
         raise Http404 from error
+    except DatabaseError as error:
+        if says_it_is_gone(error):
+            raise Http404 from error
+        raise
     except NotAllowedError as error:
         raise PermissionDenied from error
     except DomainError as error:

@@ -75,8 +75,7 @@ class VersionView(OperatorView):
     def patch(self, request: Request, version_id: UUID) -> Response:
         """What an engine loads never changes: for that there is another version."""
         version = selectors.get_version(version_id)
-        kept = {"licence": version.licence, "tags": version.tags}
-        wanted = kept | parsed(serializers.VersionDescriptionSerializer, request.data)
+        wanted = parsed(serializers.VersionDescriptionSerializer, request.data)
         services.describe_version(actor=self.actor, version=version, now=self.now, **wanted)
         return Response(serializers.VersionSerializer(version).data)
 

@@ -65,7 +65,9 @@ class ActorView(ConventionalView):
         user, token = self.request.user, self.request.auth
         if not isinstance(user, User):
             raise NotAllowedError("sign in first")
-        return actor_of(user, frozenset(token.scopes) if isinstance(token, ServiceToken) else None)
+        if isinstance(token, ServiceToken):
+            return actor_of(user, frozenset(token.scopes), token.expires_at)
+        return actor_of(user)
 
     @cached_property
     def now(self) -> datetime:

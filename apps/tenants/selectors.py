@@ -13,7 +13,7 @@ from apps.tenants import policies
 from apps.tenants.models import APIKey, APIKeyQuerySet, Invitation, KeyKind, Membership, ServiceToken, Tenant, User
 
 
-def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
+def actor_of(user: User, scopes: frozenset[str] | None = None, until: datetime | None = None) -> Actor:
     """With the roles as they are now; nothing of it is remembered between requests."""
     with every_tenant():
         own = dict(Membership.objects.filter(user=user).values_list("tenant_id", "role"))
@@ -26,6 +26,7 @@ def actor_of(user: User, scopes: frozenset[str] | None = None) -> Actor:
         is_finance=user.is_finance or user.is_platform_admin,
         roles=roles,
         scopes=scopes,
+        until=until,
     )
 
 

@@ -50,4 +50,4 @@ def run_share_engine_time() -> None:
 @one_at_a_time
 def run_watch_budgets() -> None:
     watch_budgets(now=timezone.now())
-    deliver_alerts(now=timezone.now())
+    deliver_alerts(clock=timezone.now)

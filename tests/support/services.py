@@ -5,6 +5,7 @@ killed run left on disk is deleted by the next.
 """
 
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -122,10 +123,15 @@ def _own_directory() -> Path:
 
 def _delete_abandoned() -> None:
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        status = directory.stat()
-        is_settled = time.time() - status.st_mtime > _SETTLED_AFTER_S
-        if status.st_uid == os.geteuid() and is_settled and not _is_locked(directory):
-            shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another run ends, or deletes it, at the same time
+            _delete_if_abandoned(directory)
+
+
+def _delete_if_abandoned(directory: Path) -> None:
+    status = directory.stat()
+    is_settled = time.time() - status.st_mtime > _SETTLED_AFTER_S
+    if status.st_uid == os.geteuid() and is_settled and not _is_locked(directory):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_locked(directory: Path) -> bool:

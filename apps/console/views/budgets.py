@@ -18,6 +18,7 @@ from apps.tenants.policies import may_set_prices
 from apps.tenants.selectors import list_tenants
 from apps.usage.models import Budget
 from apps.usage.policies.access import may_set_budget
+from apps.usage.policies.webhooks import shown_address
 from apps.usage.selectors.budgets import BudgetStatus, get_budget, get_budget_status, list_alerts, list_budgets
 from apps.usage.services.budgets import create_budget, delete_budget, webhook_key
 
@@ -72,6 +73,7 @@ def _shown(request: ConsoleRequest, found: Budget, *, key: str | None) -> HttpRe
     status = get_budget_status(found, now=now())
     context: dict[str, Any] = {
         "budget": found,
+        "webhook": shown_address(found.webhook_url),
         "status": status,
         "level": _level_of(status),
         "alerts": list_alerts(budget=found),

@@ -11,7 +11,7 @@ from apps.audit.services import record_change
 from apps.common.actors import SYSTEM, Actor
 from apps.common.credentials import AGENT_TOKEN, issue_credential
 from apps.common.errors import ConflictError, InvalidInputError
-from apps.common.saving import save_checked
+from apps.common.saving import lock_row, save_checked
 from apps.common.services import lead
 from apps.common.tasks_by_name import enqueue_on_commit, enqueue_soon_on_commit
 from apps.fleet.models import Accelerator, Node, NodeState, RemovedNode
@@ -120,6 +120,7 @@ def checked_labels(labels: dict[str, str]) -> dict[str, str]:
 @transaction.atomic
 def remove_node(*, actor: Actor, node: Node, now: datetime) -> None:
     """Its agent's token stops working, and its agent is told why. One that may still run something is not forgotten."""
+    lock_row(node)
     replicas = _replicas_on(node)
     if replicas and not node.is_lost:
         raise ConflictError(f"{len(replicas)} replicas are on it: drain it first")
@@ -157,7 +158,7 @@ def record_hello(
 def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> list[UUID]:
     """Returns those that had been taken for silent: what they said before was forgotten."""
     nodes = Node.objects.filter(pk__in=node_ids)
-    states = dict(nodes.select_for_update().values_list("pk", "state"))
+    states = dict(nodes.select_for_update().order_by("pk").values_list("pk", "state"))
     nodes.update(state=NodeState.ONLINE, last_seen_at=now, is_lost=False)
     return [pk for pk, state in states.items() if state != NodeState.ONLINE]
 

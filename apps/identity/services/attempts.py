@@ -14,9 +14,11 @@ class TooManyAttemptsError(DomainError):
     code = "too_many_attempts"
     status = 429
 
-    def __init__(self, retry_after_s: int) -> None:
+    def __init__(self, retry_after_s: int, since: datetime) -> None:
+        """`since` then it has been so."""
         super().__init__(f"too many attempts; try again in {retry_after_s} s")
         self.retry_after_s = retry_after_s
+        self.since = since
 
 
 @transaction.atomic
@@ -27,9 +29,10 @@ def take_attempt(*, buckets: Sequence[Bucket], now: datetime) -> None:
         [AttemptBucket(name=name, count=0, last_at=now) for name in by_name], ignore_conflicts=True
     )
     rows = list(AttemptBucket.objects.select_for_update().filter(name__in=by_name).order_by("name"))
-    blocked = [row.blocked_until for row in rows if row.blocked_until is not None and row.blocked_until > now]
+    blocked = {row.blocked_until: row.last_at for row in rows if row.blocked_until and row.blocked_until > now}
     if blocked:
-        raise TooManyAttemptsError(int((max(blocked) - now).total_seconds()) + 1)
+        until = max(blocked)
+        raise TooManyAttemptsError(int((until - now).total_seconds()) + 1, blocked[until])
     for row in rows:
         _count(row, by_name[row.name], now)
 

@@ -35,8 +35,8 @@ def _admit(issuer: str, claims: Mapping[str, Any], granted: Granted, now: dateti
     user = identity.user if identity is not None else _make_user(issuer, claims, now)
     if not user.is_active:
         raise ConflictError("this account is disabled")
-    _set_platform_roles(user, granted, now)
     _set_memberships(user, granted, now)
+    _set_platform_roles(user, granted, now)
     return user
 
 
@@ -82,7 +82,7 @@ def _set_memberships(user: User, granted: Granted, now: datetime) -> None:
             remove_member(actor=SYSTEM, membership=member, now=now)
         elif member.role != wanted[tenant_id][1]:
             change_role(actor=SYSTEM, membership=member, role=wanted[tenant_id][1], now=now)
-    for tenant_id in wanted.keys() - held.keys():
+    for tenant_id in sorted(wanted.keys() - held.keys()):
         tenant, role = wanted[tenant_id]
         add_member(actor=SYSTEM, tenant=tenant, user=user, role=role, source=MembershipSource.OIDC, now=now)
 

@@ -46,6 +46,7 @@ def confirm_enrolment(*, actor: Actor, user: User, code: str, now: datetime) -> 
 
 @transaction.atomic
 def renew_recovery_codes(*, actor: Actor, user: User, now: datetime) -> list[str]:
+    SecondFactor.objects.select_for_update().filter(user=user).first()  # two at once would leave twice as many
     record_change(actor=actor, action="user.recovery_codes_renewed", subject=user, now=now)
     return _issue_recovery_codes(user)
 

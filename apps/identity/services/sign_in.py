@@ -4,14 +4,18 @@ from uuid import UUID
 
 from django.db import transaction
 
+from apps.audit.selectors import has_entry
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import DomainError
+from apps.common.rows import every_tenant
 from apps.identity.policies import Bucket, code_buckets, password_buckets
 from apps.identity.selectors import find_user_by_name
 from apps.identity.services.attempts import TooManyAttemptsError, give_back_attempt, take_attempt
 from apps.identity.services.second_factor import use_code
 from apps.tenants.models import User
+
+_BLOCKED = "user.sign_in_blocked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +60,17 @@ def check_code(*, user: User, code: str, visitor: Visitor, now: datetime) -> Use
 def _take(user: User | None, buckets: list[Bucket], now: datetime) -> None:
     try:
         take_attempt(buckets=buckets, now=now)
-    except TooManyAttemptsError:
+    except TooManyAttemptsError as error:
         if user is not None:
-            _note_refusal(user, now)
+            _note_refusal(user, error.since, now)
         raise
 
 
 @transaction.atomic
-def _note_refusal(user: User, now: datetime) -> None:
+def _note_refusal(user: User, since: datetime, now: datetime) -> None:
+    """Once, however often it is tried meanwhile: nothing is ever deleted from the trail."""
+    with every_tenant():  # nobody is signed in whose rows could be seen
+        if has_entry(subject=user, action=_BLOCKED, since=since):
+            return
     actor = Actor(user_id=None, name="somebody")
-    record_change(actor=actor, action="user.sign_in_blocked", subject=user, now=now)
+    record_change(actor=actor, action=_BLOCKED, subject=user, now=now)

@@ -10,7 +10,7 @@ from django.db import transaction
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import ConflictError, InvalidInputError
-from apps.common.saving import save_checked
+from apps.common.saving import lock_row, save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.limits.models import Block, Limit, LimitSettings
 from apps.limits.policies import is_zone, problem_of, setter_of, shown_amount, units_of
@@ -57,7 +57,10 @@ def change_limit(
     burst: int | None = None,
     soft_percent: int | None = None,
 ) -> Limit:
-    before = {} if limit._state.adding else _state_of(limit)  # noqa: SLF001 - Django's documented API
+    is_new = limit._state.adding  # noqa: SLF001 - Django's documented API
+    if not is_new:
+        lock_row(limit)
+    before = {} if is_new else _state_of(limit)
     limit.amount = _units(limit.kind, amount)
     limit.burst, limit.soft_percent = burst, soft_percent
     problem = problem_of(
@@ -78,6 +81,7 @@ def change_limit(
 @transaction.atomic
 def raise_limit(*, actor: Actor, limit: Limit, amount: Decimal, until: datetime, now: datetime) -> Limit:
     """Until then, this holds instead."""
+    lock_row(limit)
     units = _units(limit.kind, amount)
     if units < limit.amount:
         raise InvalidInputError("a raise is not less than the limit", fields={"amount": "less than the limit"})
@@ -90,6 +94,7 @@ def raise_limit(*, actor: Actor, limit: Limit, amount: Decimal, until: datetime,
 
 @transaction.atomic
 def end_raise(*, actor: Actor, limit: Limit, now: datetime) -> Limit:
+    lock_row(limit)
     before = _state_of(limit)
     limit.raised_amount = limit.raised_until = None
     return _save(actor, limit, "limit.raise_ended", before, now)
@@ -100,6 +105,7 @@ def reset_limit(*, actor: Actor, limit: Limit, now: datetime) -> Limit:
     """What was used so far counts no more; nothing is taken from any report."""
     if limit.kind == "concurrent_requests":
         raise ConflictError("places are free when their requests end; there is nothing to reset")
+    lock_row(limit)
     before = _state_of(limit)
     limit.reset_count += 1
     limit.reset_at = now
@@ -108,6 +114,7 @@ def reset_limit(*, actor: Actor, limit: Limit, now: datetime) -> Limit:
 
 @transaction.atomic
 def remove_limit(*, actor: Actor, limit: Limit, now: datetime) -> None:
+    lock_row(limit)
     record_change(
         actor=actor,
         action="limit.removed",

@@ -7,7 +7,7 @@ from django.db.models import ProtectedError, RestrictedError
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import ConflictError, InvalidInputError
-from apps.common.saving import save_checked
+from apps.common.saving import lock_row, save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.registry.models import Engine, Model, ModelVersion
 from apps.registry.policies.architecture import ConfigError
@@ -110,10 +110,12 @@ def change_engine(
     now: datetime,
 ) -> ModelVersion:
     """Another engine for the same version: its replicas are replaced."""
-    before = {"engine": version.engine, "source": version.source}
     source = str(checked_source(source) or source)
-    if source != version.source:
-        version.source, version.revision = source, _revision_of(source, version.revision)
+    # A store is asked before the row is locked.
+    revision = version.revision if source == version.source else _revision_of(source, version.revision)
+    lock_row(version)
+    before = {"engine": version.engine, "source": version.source}
+    version.source, version.revision = source, revision
     version.engine = engine
     version.engine_args = checked_engine_args(engine, engine_args)
     version.max_context_tokens = max_context_tokens
@@ -135,13 +137,15 @@ def _revision_of(source: str, revision: str) -> str:
 
 @transaction.atomic
 def describe_version(
-    *, actor: Actor, version: ModelVersion, licence: str, tags: list[str], now: datetime
+    *, actor: Actor, version: ModelVersion, now: datetime, licence: str | None = None, tags: list[str] | None = None
 ) -> ModelVersion:
-    """What is said about it and changes no engine."""
+    """What is said about it and changes no engine; None leaves it as it is."""
+    lock_row(version)
     before = {"licence": version.licence, "tags": version.tags}
-    version.licence, version.tags = licence, tags
+    version.licence = version.licence if licence is None else licence
+    version.tags = version.tags if tags is None else tags
     save_checked(version)
-    after = {"licence": licence, "tags": tags}
+    after = {"licence": version.licence, "tags": version.tags}
     record_change(actor=actor, action="version.described", subject=version, now=now, before=before, after=after)
     return version
 

@@ -9,8 +9,10 @@ from psycopg import sql
 from apps.rest.policies.kinds import WATCHED, Watched
 
 _TRIGGER = "note_change"
+# Without pg_temp at its end a table of the session's own, and a trigger on that, would come first.
 _FUNCTION = """
-CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
+CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE r record;
 BEGIN
   IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;

@@ -77,7 +77,7 @@ def store_prompts(*, prompts: Sequence[SealedPrompt], now: datetime) -> int:
 
 def forget_old_prompts(*, now: datetime) -> int:
     """Those that are older than their tenant wants, and the oldest of those that are too many."""
-    forgotten = 0
+    forgotten = _forget_unwanted()
     for choice in PromptChoice.objects.all():
         old = KeptPrompt.objects.filter(tenant_id=choice.tenant_id, arrived_at__lt=now - timedelta(days=choice.days))
         forgotten += old.delete()[0]
@@ -85,6 +85,11 @@ def forget_old_prompts(*, now: datetime) -> int:
     for arrived_at in beyond:
         forgotten += KeptPrompt.objects.filter(arrived_at__lte=arrived_at).delete()[0]
     return forgotten
+
+
+def _forget_unwanted() -> int:
+    """What was stored by who had looked just before a tenant took its choice back."""
+    return KeptPrompt.objects.exclude(tenant__in=PromptChoice.objects.values("tenant")).delete()[0]
 
 
 def _record(

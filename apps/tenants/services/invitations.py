@@ -11,6 +11,7 @@ from apps.common.mail import send_on_commit
 from apps.common.saving import save_checked
 from apps.tenants.models import Invitation, Membership, Tenant, User
 from apps.tenants.selectors import find_invitation
+from apps.tenants.services.locking import lock_tenant
 from apps.tenants.services.members import add_member
 from apps.tenants.services.people import create_user
 
@@ -20,6 +21,7 @@ LIFETIME = timedelta(days=7)
 @transaction.atomic
 def invite(*, actor: Actor, tenant: Tenant, email: str, role: str, now: datetime) -> tuple[Invitation, str]:
     """The invitation and its link, which is mailed, too. An earlier one of the same address no longer works."""
+    lock_tenant(tenant.pk)
     for earlier in Invitation.objects.filter(tenant=tenant, email__iexact=email, accepted_at=None, revoked_at=None):
         revoke_invitation(actor=actor, invitation=earlier, now=now)
     credential = issue_credential(INVITATION)
@@ -44,6 +46,8 @@ def invite(*, actor: Actor, tenant: Tenant, email: str, role: str, now: datetime
 def accept_invitation(*, actor: Actor, token: str, user: User, now: datetime) -> Membership:
     """Works once, also for two who click at the same time."""
     found = find_invitation(text=token, now=now)
+    if found is not None:
+        lock_tenant(found.tenant_id)
     invitation = Invitation.objects.select_for_update().filter(pk=found.pk).first() if found else None
     if invitation is None or not invitation.is_open(now):
         raise NotFoundError("this invitation is used, withdrawn or too old")

@@ -7,7 +7,7 @@ from django.db import transaction
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.credentials import API_KEY, issue_credential
-from apps.common.errors import ConflictError, InvalidInputError
+from apps.common.errors import ConflictError, InvalidInputError, NotAllowedError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import APIKey, KeyKind, Tenant
@@ -15,9 +15,12 @@ from apps.tenants.policies import (
     MAX_OVERLAP_S,
     MAX_PLAYGROUND_KEYS,
     PLAYGROUND_KEY_LIFETIME_S,
+    has_every_tenant,
+    may_create_key,
     normal_networks,
     normal_paths,
 )
+from apps.tenants.selectors import actor_of, get_user_by_id
 from apps.tenants.services.locking import lock_tenant
 from apps.tenants.services.people import PUBLISH
 from workers.contracts.paths import CLIENT_PATHS
@@ -41,7 +44,9 @@ def create_key(
     """The key's row and its text, which is nowhere else."""
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
-    if lock_tenant(tenant.pk).children.present().exists():
+    locked = lock_tenant(tenant.pk)
+    _refuse_former_member(actor, tenant)
+    if locked.children.present().exists():
         raise ConflictError("keys belong to a leaf: make the key for a tenant below this one")
     credential = issue_credential(API_KEY)
     key = APIKey(
@@ -67,6 +72,7 @@ def mint_playground_key(*, actor: Actor, tenant: Tenant, now: datetime) -> tuple
     """A key of the signed-in member that ends by itself; the oldest ones make room."""
     expires_at = now + timedelta(seconds=PLAYGROUND_KEY_LIFETIME_S)
     with transaction.atomic():
+        lock_tenant(tenant.pk)
         mine = APIKey.objects.usable(now).filter(tenant=tenant, owner_id=actor.user_id, kind=KeyKind.PLAYGROUND)
         for key in mine.order_by("-id")[MAX_PLAYGROUND_KEYS - 1 :]:
             revoke_key(actor=actor, key=key, now=now)
@@ -84,6 +90,7 @@ def mint_playground_key(*, actor: Actor, tenant: Tenant, now: datetime) -> tuple
 @transaction.atomic
 def rotate_key(*, actor: Actor, key: APIKey, overlap_s: int, now: datetime) -> tuple[APIKey, str]:
     """A new key with the same scope and owner; the old one works for `overlap_s` more seconds, at most till its end."""
+    lock_tenant(key.tenant_id)
     old = APIKey.objects.select_for_update().get(pk=key.pk)
     if not old.is_usable(now):
         raise ConflictError("this key no longer works, so there is nothing to rotate")
@@ -123,6 +130,15 @@ def forget_expired_playground_keys(*, now: datetime) -> int:
     old = APIKey.objects.filter(kind=KeyKind.PLAYGROUND, expires_at__lt=now - timedelta(days=1))
     deleted, _ = old.delete()
     return deleted
+
+
+def _refuse_former_member(actor: Actor, tenant: Tenant) -> None:
+    """With the tenant locked: a key that is made beside its maker's removal would be revoked by nobody."""
+    if actor.user_id is None or has_every_tenant(actor):
+        return
+    maker = get_user_by_id(actor.user_id)
+    if not may_create_key(actor_of(maker, actor.scopes), tenant.pk):
+        raise NotAllowedError("your role does not allow this")
 
 
 def _renewed_expiry(old: APIKey, now: datetime) -> datetime | None:

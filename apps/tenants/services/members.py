@@ -8,6 +8,7 @@ from apps.common.errors import ConflictError
 from apps.common.saving import save_checked
 from apps.tenants.models import APIKey, Membership, MembershipSource, Role, Tenant, User
 from apps.tenants.services.keys import revoke_key
+from apps.tenants.services.locking import lock_membership, lock_tenant
 from apps.tenants.services.people import create_user, note_access_changed
 
 
@@ -21,6 +22,7 @@ def add_member(
     now: datetime,
     source: str = MembershipSource.LOCAL,
 ) -> Membership:
+    lock_tenant(tenant.pk)
     if user.is_service_account and user.memberships.exists():
         raise ConflictError("a service account belongs to one tenant, whose admins make its tokens")
     membership = Membership(tenant=tenant, user=user, role=role, source=source, created_at=now)
@@ -43,6 +45,7 @@ def invite_member(
 
 @transaction.atomic
 def change_role(*, actor: Actor, membership: Membership, role: str, now: datetime) -> Membership:
+    lock_membership(membership)
     before = membership.role
     _keep_an_admin(membership, role)
     membership.role = role
@@ -63,6 +66,7 @@ def change_role(*, actor: Actor, membership: Membership, role: str, now: datetim
 @transaction.atomic
 def remove_member(*, actor: Actor, membership: Membership, now: datetime) -> None:
     """The member's keys, here and below, stop working with the membership."""
+    lock_membership(membership)
     _keep_an_admin(membership, None)
     tenant_id, before = membership.tenant_id, {"role": membership.role}
     below = Tenant.objects.under(tenant_id)

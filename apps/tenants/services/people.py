@@ -11,6 +11,7 @@ from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import User
+from apps.tenants.services.locking import lock_person
 
 PUBLISH = "routing.publish"
 PLATFORM_ROLES = ("is_platform_admin", "is_operator", "is_finance")
@@ -55,6 +56,7 @@ def change_password(*, actor: Actor, user: User, password: str, now: datetime) -
 @transaction.atomic
 def set_platform_roles(*, actor: Actor, user: User, now: datetime, **roles: bool) -> User:
     """`roles` are those of PLATFORM_ROLES; what is left out stays. The last platform admin stays one."""
+    lock_person(user)
     before = {name: getattr(user, name) for name in PLATFORM_ROLES}
     if user.is_service_account and any(roles.values()):
         raise ConflictError("a service account is its tenant's, whose admins make its tokens: it gets no platform role")
@@ -72,6 +74,7 @@ def set_platform_roles(*, actor: Actor, user: User, now: datetime, **roles: bool
 @transaction.atomic
 def change_email(*, actor: Actor, user: User, email: str, now: datetime) -> User:
     """An empty one leaves the account without an address: no letter reaches it, and it signs in by its name."""
+    lock_person(user)
     before, user.email = {"email": user.email}, email
     save_checked(user)
     record_change(
@@ -85,6 +88,7 @@ def change_access(
     *, actor: Actor, user: User, now: datetime, is_active: bool | None = None, email: str | None = None, **roles: bool
 ) -> User:
     """What is left out stays. Who is disabled is signed out by the next request; tokens and API keys stop with it."""
+    lock_person(user)
     if email is not None and email != user.email:
         change_email(actor=actor, user=user, email=email, now=now)
     if is_active is not None and is_active != user.is_active:

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
@@ -23,7 +24,11 @@ def create_service_token(
     scopes: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ServiceToken, str]:
-    """`scopes` None stands for everything the owner may do now. A token never may more than its owner."""
+    """`scopes` None stands for everything the owner may do now. A token never may more than its owner.
+
+    One that is made by another ends with it at the latest.
+    """
+    expires_at = _end_of(actor, expires_at)
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
     credential = issue_credential(SERVICE_TOKEN)
@@ -38,7 +43,8 @@ def create_service_token(
     )
     save_checked(token)
     after = {"owner": str(owner), "scopes": token.scopes}
-    record_change(actor=actor, action="service_token.created", subject=token, now=now, after=after)
+    tenant_id = _tenant_of(owner)
+    record_change(actor=actor, action="service_token.created", subject=token, now=now, tenant_id=tenant_id, after=after)
     return token, credential.text
 
 
@@ -47,7 +53,23 @@ def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) ->
     if token.revoked_at is None:
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
-        record_change(actor=actor, action="service_token.revoked", subject=token, now=now)
+        tenant_id = _tenant_of(token.owner)
+        record_change(actor=actor, action="service_token.revoked", subject=token, now=now, tenant_id=tenant_id)
+
+
+def _tenant_of(owner: User) -> UUID | None:
+    """Whose admins may read of it: a program is one tenant's, a person nobody's."""
+    if not owner.is_service_account:
+        return None
+    return owner.memberships.values_list("tenant_id", flat=True).first()
+
+
+def _end_of(actor: Actor, expires_at: datetime | None) -> datetime | None:
+    """Else who finds a token of an hour would have one for good."""
+    if actor.until is not None and expires_at is not None and expires_at > actor.until:
+        message = f"is after the end of the token that makes it, {actor.until.isoformat()}"
+        raise InvalidInputError(f"the expiry {message}", fields={"expires_at": message})
+    return expires_at or actor.until
 
 
 def _checked(actor: Actor, owner: User, scopes: Sequence[str] | None) -> list[str]:

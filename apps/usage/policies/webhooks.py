@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from urllib.parse import urlsplit
+from string import punctuation
+from urllib.parse import quote, urlsplit
 
 MAX_ATTEMPTS = 8
 _FIRST_WAIT = timedelta(minutes=1)
@@ -32,7 +33,14 @@ def target_of(url: str) -> Target | None:
     if not parts.hostname or parts.username or parts.password or parts.fragment or not url.isprintable() or " " in url:
         return None
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme == "https", parts.hostname, port, path)
+    return Target(parts.scheme == "https", parts.hostname, port, quote(path, safe=punctuation))
+
+
+def shown_address(url: str) -> str:
+    """Who is told. What follows the host is often a secret: whoever knows it may post there in our name."""
+    parts = urlsplit(url)
+    rest = "/…" if parts.path.strip("/") or parts.query else parts.path
+    return f"{parts.scheme}://{parts.netloc}{rest}" if url else ""
 
 
 def may_reach(address: str, *, host: str, trusted_hosts: Collection[str]) -> bool:

@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.usage.models import AcceleratorPrice, Budget, BudgetAlert, Ownership
+from apps.usage.policies.webhooks import shown_address
 from apps.usage.selectors import accelerators, outcomes
 from apps.usage.serializers.prices import BIGGEST_PRICE
 from apps.usage.serializers.usage import UsageQuerySerializer, UsageRowSerializer, UsageTotalsSerializer, ZoneField
@@ -117,7 +118,10 @@ class NewAcceleratorPriceSerializer(serializers.Serializer[Any]):
 
 
 class BudgetSerializer(serializers.ModelSerializer[Budget]):
+    """Of `webhook_url` only the host: all of a tenant's members may look."""
+
     tenant = serializers.CharField(source="tenant.name", allow_null=True, default=None)
+    webhook_url = serializers.SerializerMethodField()
 
     class Meta:
         model = Budget
@@ -125,6 +129,9 @@ class BudgetSerializer(serializers.ModelSerializer[Budget]):
             "id", "name", "tenant_id", "tenant", "public_model", "amount_usd", "zone", "thresholds_percent", "mail_to",
             "webhook_url", "created_at",
         ]  # fmt: skip
+
+    def get_webhook_url(self, budget: Budget) -> str:
+        return shown_address(budget.webhook_url)
 
 
 @extend_schema_field({"type": "string", "pattern": r"^(?!0+(\.0+)?$)\d{1,18}(\.\d{1,2})?$"})

@@ -1,5 +1,6 @@
 """Telling people that a budget's threshold is reached, by mail and by webhook, until it is told or given up."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from smtplib import SMTPException
 
@@ -18,10 +19,13 @@ TIMEOUT_S = 10
 _IN_WORK = timedelta(minutes=5)
 
 
-def deliver_alerts(*, now: datetime) -> int:
-    """How many were delivered. Each is claimed before it is sent, so that two processes do not both send it."""
-    due = BudgetAlert.objects.filter(delivered_at=None, next_try_at__lte=now)[:MAX_A_TURN]
-    return sum(_deliver(alert, now) for alert in due.select_related("budget__tenant") if _claim(alert, now))
+def deliver_alerts(*, clock: Callable[[], datetime]) -> int:
+    """How many were delivered. Each is claimed before it is sent, so that two processes do not both send it.
+
+    A claim is of the moment in which it is made, as a turn of slow ones takes longer than a claim holds.
+    """
+    due = BudgetAlert.objects.filter(delivered_at=None, next_try_at__lte=clock())[:MAX_A_TURN]
+    return sum(_deliver(alert, clock()) for alert in due.select_related("budget__tenant") if _claim(alert, clock()))
 
 
 def _claim(alert: BudgetAlert, now: datetime) -> bool:
@@ -34,7 +38,7 @@ def _claim(alert: BudgetAlert, now: datetime) -> bool:
 def _deliver(alert: BudgetAlert, now: datetime) -> bool:
     try:
         (_send_mail if alert.channel == Channel.MAIL else _send_webhook)(alert, now)
-    except (UndeliveredError, SMTPException, OSError) as error:
+    except (UndeliveredError, SMTPException, OSError, ValueError) as error:  # the last of what no letter can hold
         alert.error, alert.next_try_at = str(error)[:300], next_try_at(alert.attempts, now)
     else:
         alert.error, alert.delivered_at = "", now

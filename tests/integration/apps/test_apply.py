@@ -11,7 +11,7 @@ from apps.quotas.models import TenantPolicy
 from apps.registry.models import Model, ModelVersion
 from apps.routing.models import Route
 from apps.tenants.models import Tenant
-from apps.tenants.services import create_service_token
+from apps.tenants.services import create_service_token, remove_tenant
 from apps.usage.models import PriceEntry
 from tests.factories.domain import NOW, make_node, make_people
 
@@ -104,6 +104,17 @@ def test_things_are_made_in_the_order_of_their_dependencies(operator):
     assert Route.objects.get().targets.get().weight == 100
     assert TenantPolicy.objects.get(tenant__name="search").weight == 2.5
     assert (Limit.objects.get().amount, PriceEntry.objects.get().output_pico_usd) == (100 * 10**9, 600_000)
+
+
+def test_a_removed_tenant_is_not_taken_for_the_one_that_has_its_name_now(operator):
+    apply(operator, YARD)
+    removed = Tenant.objects.get(name="search")
+    remove_tenant(actor=SYSTEM, tenant=removed, now=NOW)
+    again = apply(operator, YARD)
+    assert again.status_code == 200, again.json()
+    assert actions(again)["Tenant", "acme/search"] == "create"
+    assert not TenantPolicy.objects.filter(tenant=removed).exists()
+    assert set(actions(apply(operator, YARD)).values()) == {"keep"}
 
 
 def test_the_same_again_changes_nothing(operator):

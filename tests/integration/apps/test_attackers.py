@@ -4,8 +4,10 @@ import re
 from threading import current_thread
 
 import pytest
+import time_machine
 from django.test import Client
 
+from apps.audit.models import AuditEntry
 from apps.common import mail as letters
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError
@@ -145,3 +147,20 @@ def test_a_name_that_is_code_is_shown_as_text(yard):
 @pytest.mark.parametrize("kind", ["ty", "tys", "tya", "tyi", "tyj", "typ"])
 def test_no_kind_of_credential_is_logged(kind):
     assert "planted" not in without_secrets(f"GET /x/{kind}-abcdefgh-planted/ 404")
+
+
+# --- who tries without end ------------------------------------------------------------------------------------------
+
+
+def test_who_knocks_without_end_fills_no_audit_trail(people):
+    """One entry for each time that somebody was kept out, however often they knocked meanwhile."""
+
+    def knock():
+        for _ in range(30):
+            Client().post("/sign-in/", {"name": "owner", "password": "wrong"}, REMOTE_ADDR="203.0.113.1")
+        return AuditEntry.objects.filter(action="user.sign_in_blocked", subject_id=str(people.owner.pk)).count()
+
+    with time_machine.travel(NOW, tick=False) as clock:
+        assert knock() == 1
+        clock.shift(3)
+        assert knock() == 2

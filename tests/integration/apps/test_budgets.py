@@ -3,7 +3,9 @@
 import hashlib
 import hmac
 import json
+import socket
 import threading
+import time
 from datetime import timedelta
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,10 +19,12 @@ from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.usage.models import Budget, BudgetAlert
 from apps.usage.selectors.budgets import get_budget_status
+from apps.usage.services import alerts as alerts_service
 from apps.usage.services import rerating
 from apps.usage.services.alerts import deliver_alerts
 from apps.usage.services.budgets import create_budget, watch_budgets, webhook_key
 from apps.usage.services.prices import set_price
+from apps.usage.services.webhooks import UndeliveredError, post_json
 from tests.factories.domain import NOW, make_version
 from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.snapshot import Price
@@ -72,7 +76,7 @@ def budget_of(tenant, **facts):
 
 def watched(now=NOW):
     watch_budgets(now=now)
-    return deliver_alerts(now=now)
+    return deliver_alerts(clock=lambda: now)
 
 
 def alerts():
@@ -144,7 +148,7 @@ def test_a_threshold_that_a_rerating_takes_back_is_withdrawn_and_counts_anew(peo
     rerated(version, 10 * MICRO_DOLLAR, 0)
     watch_budgets(now=NOW)
     if was_told:
-        deliver_alerts(now=NOW)
+        deliver_alerts(clock=lambda: NOW)
     rerated(version, 2 * MICRO_DOLLAR, 60)
     assert watched() == 2
     assert get_budget_status(budget, now=NOW).spent_usd == Decimal(80)
@@ -223,6 +227,80 @@ def test_a_webhook_that_fails_is_tried_again_later_and_says_why(people, receiver
     assert watched(NOW + timedelta(minutes=10)) == 1
 
 
+@pytest.fixture
+def trickle(settings):
+    """A webhook that answers a byte at a time, and for how many it was heard out."""
+    settings.WEBHOOK_TRUSTED_HOSTS = ["127.0.0.1"]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        told = {"port": listening.getsockname()[1], "was_left": False}
+        thread = threading.Thread(target=_trickle, args=(listening, told), daemon=True)
+        thread.start()
+        yield told
+        thread.join()
+
+
+def _trickle(listening, told):
+    connection, _ = listening.accept()
+    with connection:
+        try:
+            connection.sendall(b"HTTP/1.1 204 ")
+            for _ in range(200):
+                connection.sendall(b"n")
+                time.sleep(0.02)
+        except OSError:
+            told["was_left"] = True
+
+
+def test_a_webhook_that_answers_a_byte_at_a_time_is_left_when_its_time_is_over(trickle):
+    with pytest.raises(UndeliveredError):
+        post_json(f"http://127.0.0.1:{trickle['port']}/", b"{}", headers={}, timeout_s=0.2)
+    for _ in range(500):
+        if trickle["was_left"]:
+            return
+        time.sleep(0.01)
+    pytest.fail("it was heard out")
+
+
+@pytest.mark.parametrize("path", ["/büro?wer=jürgen", "/%C3%BC", "/a|b"])
+def test_an_address_in_any_letters_stops_no_other_message(people, receiver, path):
+    url = f"http://127.0.0.1:{receiver.server_address[1]}{path}"
+    budget_of(people.tenant, thresholds_percent=[50], webhook_url=url)
+    budget_of(people.tenant, name="other", thresholds_percent=[50], mail_to=["cfo@example.com"])
+    spend(people.tenant, 60)
+    assert watched() == 2
+    assert [target.encode().isascii() for _, _, target in receiver.received] == [True]
+
+
+def test_one_message_that_cannot_be_sent_at_all_stops_no_other(people, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("a header that no letter can have")
+
+    monkeypatch.setattr(alerts_service, "_send_webhook", fail)
+    budget_of(people.tenant, thresholds_percent=[50], webhook_url="https://example.com/")
+    budget_of(people.tenant, name="other", thresholds_percent=[50], mail_to=["cfo@example.com"])
+    spend(people.tenant, 60)
+    assert watched() == 1
+    assert BudgetAlert.objects.get(channel="webhook").error == "a header that no letter can have"
+
+
+def test_a_slow_turn_leaves_nothing_to_another_process_that_it_is_about_to_send(people, monkeypatch):
+    moments, sent = [NOW], []
+
+    def send(alert, now):
+        sent.append(alert.pk)
+        if len(sent) == 1:
+            moments.append(now + timedelta(minutes=10))
+        else:
+            deliver_alerts(clock=lambda: moments[-1])
+
+    monkeypatch.setattr(alerts_service, "_send_mail", send)
+    budget_of(people.tenant, thresholds_percent=[10, 20, 50], mail_to=["cfo@example.com"])
+    spend(people.tenant, 60)
+    watch_budgets(now=NOW)
+    deliver_alerts(clock=lambda: moments[-1])
+    assert len(sent) == len(set(sent)) == 3
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "0.0.0.0", "2130706433"])
 def test_a_webhook_never_reaches_what_is_not_public(people, receiver, settings, host):
     settings.WEBHOOK_TRUSTED_HOSTS = []
@@ -285,6 +363,19 @@ SEEN = {"owner": 2, "teammate": 2, "stranger": 0, "finance": 3}
 def test_a_budget_that_makes_no_sense_is_refused(people, as_user, fault):
     new = {"name": "b", "amount_usd": "10.00", "tenant_id": str(people.tenant.pk)} | fault
     assert as_user(people.finance).post("/api/v1/budgets/", new).status_code == 400
+
+
+def test_what_makes_an_address_a_secret_is_shown_to_nobody_again(people, as_user):
+    new = {"name": "b", "amount_usd": "10.00", "tenant_id": str(people.tenant.pk)}
+    hook = new | {"webhook_url": "https://hooks.example.com/services/T0/confidential?key=confidential"}
+    made = as_user(people.owner).post("/api/v1/budgets/", hook).json()
+    assert made["webhook_url"] == "https://hooks.example.com/…"
+    for who in (people.owner, people.viewer):
+        for path in (f"/api/v1/budgets/{made['id']}/", "/api/v1/budgets/", f"/budgets/{made['id']}/"):
+            shown = as_user(who).get(path).content.decode()
+            assert "hooks.example.com" in shown
+            assert "confidential" not in shown
+        assert as_user(who).get("/api/v1/budgets/", {"webhook_url": hook["webhook_url"]}).status_code == 400
 
 
 def test_the_webhooks_key_is_shown_once_and_kept_nowhere(people, as_user):

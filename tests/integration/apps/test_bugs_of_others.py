@@ -128,12 +128,12 @@ def test_a_budget_that_stays_over_is_told_once_and_again_next_month(tenant):
         store(make_record(tenant_id=str(tenant.pk), cost_pico_usd=2 * 10**12, arrived_at=ARRIVED_AT_S - 60 + minute))
         for _ in range(2):
             watch_budgets(now=NOW + timedelta(minutes=minute))
-            deliver_alerts(now=NOW + timedelta(minutes=minute))
+            deliver_alerts(clock=lambda: NOW + timedelta(minutes=minute))  # noqa: B023 - called at once
     assert len(mail.outbox) == 1
     december = NOW + 3 * DAY
     store(make_record(tenant_id=str(tenant.pk), cost_pico_usd=2 * 10**12, arrived_at=december.timestamp() - 60))
     watch_budgets(now=december)
-    deliver_alerts(now=december)
+    deliver_alerts(clock=lambda: december)
     told = BudgetAlert.objects.filter(is_forecast=False).order_by("month").values_list("month", flat=True)
     assert list(told) == [date(2026, 11, 1), date(2026, 12, 1)]
 

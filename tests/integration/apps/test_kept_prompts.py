@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.routing.services.snapshots import compile_snapshot
-from apps.telemetry.models import KeptPrompt
+from apps.telemetry.models import KeptPrompt, PromptChoice
 from apps.telemetry.selectors.prompts import prompt_key_text
 from apps.telemetry.services.prompts import forget_old_prompts, keep_prompts, store_prompts
 from apps.tenants.services import remove_tenant, revoke_key
@@ -64,6 +64,12 @@ def test_gateways_are_told_of_the_tenant_that_asked_and_of_no_other(yard, kept):
     snapshot = compile_snapshot(generation=1, pools=[], now=NOW)
     assert snapshot.prompt_key == prompt_key_text()
     assert [each.tenant_id for each in snapshot.tenants if each.keeps_prompts] == [str(yard.people.tenant.pk)]
+
+
+def test_what_was_stored_while_its_tenant_took_the_choice_back_goes(yard, kept):
+    PromptChoice.objects.all().delete()  # committed after the other transaction had looked
+    assert forget_old_prompts(now=NOW) == 1
+    assert KeptPrompt.objects.count() == 0
 
 
 def test_the_database_holds_no_readable_text(kept):

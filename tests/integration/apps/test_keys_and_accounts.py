@@ -160,6 +160,22 @@ def test_a_token_without_the_account_in_its_scopes_leaves_other_tokens_and_sessi
     assert bearer(client, text, "get", "/api/v1/me/").status_code == 200
 
 
+def test_a_token_makes_none_that_outlives_it(people, client):
+    ends_at = timezone.now() + timedelta(hours=1)
+    _, text = create_service_token(
+        actor=SYSTEM, owner=people.owner, name="short", expires_at=ends_at, now=timezone.now()
+    )
+
+    def made(**facts):
+        return bearer(client, text, "post", "/api/v1/service-tokens/", {"name": "next"} | facts)
+
+    later = made(expires_at=(ends_at + timedelta(seconds=1)).isoformat())
+    assert (later.status_code, list(later.json()["fields"])) == (400, ["expires_at"])
+    assert parse_datetime(made().json()["expires_at"]) == ends_at
+    sooner = ends_at - timedelta(minutes=1)
+    assert parse_datetime(made(expires_at=sooner.isoformat()).json()["expires_at"]) == sooner
+
+
 def test_a_role_that_is_taken_away_takes_the_tokens_power_with_it(people, client, account):
     _, text = create_service_token(actor=SYSTEM, owner=account.user, name="t", now=timezone.now())
     new = {"tenant_id": str(people.tenant.pk), "name": "k"}
@@ -225,6 +241,18 @@ def test_the_trail_is_read_by_operators_and_of_their_own_by_admins(people, as_us
     assert tenants_seen == {"owner": {mine}, "stranger": {theirs}, "operator": {mine, theirs, None}}
     assert as_user(people.teammate).get(path).status_code == 403
     assert as_user(people.stranger).get(path, {"tenant": mine}).status_code == 404
+
+
+def test_the_trail_of_a_tenant_holds_the_tokens_of_its_programs_and_of_no_person(people, as_user, account):
+    tokens = f"/api/v1/tenants/{people.tenant.pk}/service-accounts/{account.pk}/tokens/"
+    owner = as_user(people.owner)
+    made = owner.post(tokens, {"name": "t"}).json()
+    owner.delete(f"{tokens}{made['id']}/")
+    owner.post("/api/v1/service-tokens/", {"name": "own"})
+    trail = owner.get("/api/v1/audit/", {"subject_type": "servicetoken"}).json()["results"]
+    assert [(entry["action"], entry["subject_id"]) for entry in trail] == [
+        ("service_token.revoked", made["id"]), ("service_token.created", made["id"]),
+    ]  # fmt: skip
 
 
 def test_the_trail_of_a_tenant_holds_what_is_below(people, as_user):

@@ -130,3 +130,17 @@ def test_the_web_role_can_take_nothing_back_from_the_audit_trail(table, right, d
     with connection.cursor() as cursor:
         cursor.execute("SELECT has_table_privilege('tokenyard_web', %s, %s)", [table, right])
         assert cursor.fetchone() == (False,)
+
+
+def test_the_web_role_cannot_have_what_notes_changes_write_elsewhere_with_the_owners_rights(yard):
+    """A table of the session's own would be found first, with a trigger on it that runs as the owner."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT proname, proconfig FROM pg_proc WHERE prosecdef")
+        paths = dict(cursor.fetchall())
+        assert paths
+        assert all(path[0].endswith("pg_temp") for path in paths.values())
+    with every_tenant(), web_role(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE rest_change (LIKE public.rest_change INCLUDING ALL)")
+        Tenant.objects.filter(pk=yard.people.tenant.pk).update(name="renamed")
+        cursor.execute("SELECT count(*) FROM pg_temp.rest_change")
+        assert cursor.fetchone() == (0,)
