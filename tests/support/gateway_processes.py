@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from workers.contracts.layout import HANDOVER_SOCKET
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
+
+Fill = Callable[[Path], None]
 
 
 def gateway_command(directory: Path, snapshot: Snapshot, port: int, admin_port: int, *options: str) -> list[str]:
@@ -33,12 +35,17 @@ def gateway_command(directory: Path, snapshot: Snapshot, port: int, admin_port: 
     ]
 
 
+def _leave(directory: Path) -> None:
+    del directory
+
+
 @contextmanager
 def gateway_process(
-    directory: Path, snapshot: Snapshot, port: int, *options: str, admin_port: int | None = None
+    directory: Path, snapshot: Snapshot, port: int, *options: str, admin_port: int | None = None, fill: Fill = _leave
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Ends with the block, by force if it must."""
+    """Ends with the block, by force if it must. `fill` is done to the directory before it starts."""
     command = gateway_command(directory, snapshot, port, admin_port or free_port(), *options)
+    fill(directory)
     if "--take-over" not in options:
         (directory / "spool" / HANDOVER_SOCKET).unlink(missing_ok=True)  # of one that was killed
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)

@@ -241,7 +241,8 @@ class GatewayService:
         self._is_removed = self._config.is_node_removed()
         if self._is_removed:
             return errors.node_removed()
-        return None if self._spool.is_accepting else errors.spool_unavailable()
+        is_recording = self._spool.is_accepting and self._journal.has_room()
+        return None if is_recording else errors.spool_unavailable()
 
     async def _sync_each_second(self) -> None:
         """A disk may take its time, and streams must not wait for it."""
@@ -313,7 +314,7 @@ class GatewayService:
             driver=self._driver,
             meter=self._meter,
             snapshot_error=self._snapshot_file.error,
-            spool_error=self._spool.error,
+            spool_error=self._spool.error or self._journal.error,
             limits_error=self._limits.figures.error,
             is_stopping=self._is_stopping or self._is_removed,
             now=time.monotonic(),

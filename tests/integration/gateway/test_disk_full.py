@@ -53,6 +53,12 @@ async def ask_until(port, status, *, at_most=400):
     raise AssertionError(f"no {status} among {sorted(set(found))}")
 
 
+async def until_ready(admin_port):
+    async with asyncio.timeout(10):  # its report is of the last second
+        while (await call(admin_port, "GET", "/readyz")).status != 200:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+
+
 async def test_a_full_disk_stops_admission_before_a_record_is_lost_and_room_starts_it_again(tmp_path):
     disk = tmp_path / "disk"
     with small_disk(disk, 8192):
@@ -76,6 +82,25 @@ async def test_a_full_disk_stops_admission_before_a_record_is_lost_and_room_star
             records = spooled(disk)
     assert [record.status for record in records].count(200) == served
     assert len({record.record_id for record in records}) == len(records)
+
+
+async def test_a_gateway_that_starts_on_a_full_disk_refuses_until_there_is_room(tmp_path):
+    disk = tmp_path / "disk"
+    with small_disk(disk, 4096):
+        (disk / "spool").mkdir()
+        async with fake_engine("--served-model-name", "demo-chat", "--time-scale", "0.01") as engine:
+            port, admin_port = free_port(), free_port()
+            snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
+            with gateway_process(disk, snapshot, port, admin_port=admin_port, fill=fill):
+                _, refusal = await ask_until(port, 503)
+                assert refusal.json()["error"]["code"] == "spool_unavailable"
+                ready = await call(admin_port, "GET", "/readyz")
+                assert (ready.status, "usage" in ready.body.decode()) == (503, True)
+                (disk / FILLER).unlink()
+                again, _ = await ask_until(port, 200)
+                await until_ready(admin_port)
+            records = spooled(disk)
+    assert [record.status for record in records].count(200) == again.count(200)
 
 
 async def test_streams_that_run_when_the_disk_fills_up_are_recorded_once_there_is_room(tmp_path):

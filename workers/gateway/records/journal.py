@@ -92,39 +92,54 @@ class Slot:
 
 
 class Journal:
-    """One per process. It grows in extents up to a bound, and only where the disk has room."""
+    """One per process. It grows in extents up to a bound, and only where the disk has room; without any it has none.
+
+    `error` says why there is no room.
+    """
 
     def __init__(self, directory: Path, origin: Origin, monotonic: Callable[[], float]) -> None:
-        """Raises OSError when there is no room even for the first extent."""
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / f"{origin.boot_id}{JOURNAL_SUFFIX}"
+        self._origin = msgspec.json.encode(origin)
         self._monotonic = monotonic
         self._encode_settlement = msgspec.msgpack.Encoder().encode
         self._open_slots: dict[str, Slot] = {}
         self._free: list[Slot] = []
         self._extents = 0
-        # Nobody may find it unlocked and take us for dead: it gets its name when the lock is held.
-        hidden = self._path.with_suffix(".new")
-        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-        try:
-            self._words = self._write_head(msgspec.json.encode(origin))
-            self._grow()
-        except OSError:
-            os.close(self._fd)
-            hidden.unlink()
-            raise
-        hidden.rename(self._path)
+        self._fd = -1
+        self._words: memoryview | None = None
+        self.error = ""
+        self.has_room()
 
     def has_room(self) -> bool:
         """Whether the next request can be noted, whatever it brings."""
         if len(self._free) >= ROOM_SLOTS:
             return True
         try:
+            if self._words is None:
+                self._begin()
+            else:
+                self._grow()
+        except OSError as error:
+            self.error = f"usage journal: {error}"
+            return False
+        self.error = ""
+        return True
+
+    def _begin(self) -> None:
+        """Nobody may find it unlocked and take us for dead: it gets its name when the lock is held."""
+        hidden = self._path.with_suffix(".new")
+        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            words = self._write_head()
             self._grow()
         except OSError:
-            return False
-        return True
+            os.close(self._fd)
+            hidden.unlink()
+            raise
+        hidden.rename(self._path)
+        self._words = words
 
     def open(self, settlement: Settlement) -> Slot:
         """Notes it; what is noted already the new slot takes over. Ask `has_room` before the first."""
@@ -164,10 +179,13 @@ class Journal:
 
     def beat(self) -> None:
         """Says that we are alive: if we die, what was under way ended about now."""
-        self._words[ALIVE_AT_WORD] = int(self._monotonic() * 1e6)
+        if self._words is not None:
+            self._words[ALIVE_AT_WORD] = int(self._monotonic() * 1e6)
 
     def close(self) -> None:
         """Leaves the file behind, for a salvager, only where something is in it."""
+        if self._words is None:
+            return
         if not self._open_slots:
             self._path.unlink(missing_ok=True)
         fcntl.flock(self._fd, fcntl.LOCK_UN)  # the maps hold copies of the descriptor, and with them the lock
@@ -203,12 +221,12 @@ class Journal:
         self._free += slot.following
         slot.following = []
 
-    def _write_head(self, origin: bytes) -> memoryview:
+    def _write_head(self) -> memoryview:
         os.posix_fallocate(self._fd, 0, HEAD_BYTES)
         head = memoryview(mmap.mmap(self._fd, HEAD_BYTES))
-        head[ORIGIN_AT : ORIGIN_AT + len(origin)] = origin
+        head[ORIGIN_AT : ORIGIN_AT + len(self._origin)] = self._origin
         words = head.cast("Q")
-        words[ORIGIN_LENGTH_WORD] = len(origin)
+        words[ORIGIN_LENGTH_WORD] = len(self._origin)
         words[ALIVE_AT_WORD] = int(self._monotonic() * 1e6)
         head[: len(MAGIC)] = MAGIC
         return words
