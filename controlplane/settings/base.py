@@ -26,6 +26,7 @@ USAGE_KEEP_DAYS = env.integer("TOKENYARD_USAGE_KEEP_DAYS", 400, low=0, high=36_5
 API_REQUESTS_PER_MINUTE = env.integer("TOKENYARD_API_REQUESTS_PER_MINUTE", 1200, low=0, high=1_000_000)
 API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
 API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
+API_MOST_WATCHERS_EACH = env.integer("TOKENYARD_API_MOST_WATCHERS_EACH", 50, low=0, high=10_000)  # of them, a person's
 
 HUB_URL = env.http_url("TOKENYARD_HUB_URL", "https://huggingface.co")  # or a mirror of it
 HUB_TOKEN = env.text("TOKENYARD_HUB_TOKEN", "")

@@ -36,10 +36,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Listed:
-    """`kind` is "" for what cannot be watched."""
+    """`kind` is "" for what cannot be watched; `person` asks, by session or token."""
 
     page: Page
     kind: str
+    person: str
     visible: str
     resource_version: str
     cursor: str = field(default="")
@@ -58,6 +59,7 @@ def ask(respond: Respond, scope: Mapping[str, Any], words: Mapping[str, str]) ->
         return Listed(
             page=page,
             kind=getattr(response, "kind", ""),
+            person=getattr(response, "person", ""),
             visible=getattr(response, "visible", ""),
             resource_version=response.get(RESOURCE_VERSION, ""),
             cursor=_cursor_of(page.next),

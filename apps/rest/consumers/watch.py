@@ -7,6 +7,7 @@ no more, also after roles change. What is not in the list any more is DELETED.
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -60,6 +61,7 @@ class WatchApp:
         self._random = random
         self._feed = ChangeFeed(_look)
         self._watchers = 0
+        self._by_person: Counter[str] = Counter()
         self._is_closing = False
 
     def stop(self) -> None:
@@ -82,6 +84,19 @@ class WatchApp:
         if isinstance(begun, Refusal):
             await _refuse(send, begun)
             return
+        if self._by_person[begun.person] >= settings.API_MOST_WATCHERS_EACH:  # or one would keep out all others
+            await _refuse(
+                send, _problem(429, "too_many_watchers", "you watch too much at once; end another watch first")
+            )
+            return
+        self._by_person[begun.person] += 1
+        try:
+            await self._stream(scope, begun, receive, send)
+        finally:
+            self._by_person[begun.person] -= 1
+            self._by_person += Counter()  # forgets who has none
+
+    async def _stream(self, scope: Message, begun: Listed, receive: Receive, send: Send) -> None:
         stream = Watch(self._respond, scope, begun, lambda: self._is_closing)
         async with self._feed.watching(begun.kind) as news:
             running = asyncio.create_task(stream.run(send, news, self._random.randint(*RETRY_MS)))

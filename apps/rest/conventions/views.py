@@ -74,7 +74,7 @@ class ConventionalView(APIView):
         response = pages.get_paginated_response(serializer(page, many=True).data)
         response[RESOURCE_VERSION] = str(version)
         if not self.has_own_filters and "id" in filters_of(serializer):
-            _tell_watcher(response, rows)
+            _tell_watcher(response, rows, self.request)
         return response
 
     def _handler(self, request: Request) -> Callable[..., Any]:
@@ -118,8 +118,9 @@ class ConventionalView(APIView):
         return response
 
 
-def _tell_watcher(response: Any, rows: QuerySet[Any]) -> None:
-    """Of which kind the list is, and whose rows it was made of: consumers/watch.py goes on from there."""
+def _tell_watcher(response: Any, rows: QuerySet[Any], request: Request) -> None:
+    """Of which kind the list is, whose rows it was made of, and who asks: consumers/watch.py goes on from there."""
+    response.person = str(request.user.pk)
     response.kind, response.visible = rows.model._meta.db_table, visible_rows()  # noqa: SLF001 - Django's documented API
 
 

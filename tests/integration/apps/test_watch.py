@@ -214,3 +214,19 @@ def test_watchers_do_not_hold_up_a_web_process_that_stops(environment, token):
         watcher.wait_for("BOOKMARK")
         stopping.close()
         assert watcher.wait_for_end()
+
+
+def test_nobody_watches_so_much_that_others_cannot(environment, people):
+    """Several tokens of one person count together."""
+    tokens = [token_of(people.operator), token_of(people.operator)]
+    with ExitStack() as open_now:
+        address = open_now.enter_context(running_web(environment | {"TOKENYARD_API_MOST_WATCHERS_EACH": "2"}))
+        url = f"http://{address}/api/v1/nodes/"
+        first, _ = [open_now.enter_context(watching(url, token)) for token in tokens]
+        with watching(url, tokens[0]) as refused:
+            assert refused.status == 429
+        with watching(url, token_of(people.owner)) as other:
+            assert other.status == 403  # nodes are the operators'
+        with watching(f"http://{address}/api/v1/tenants/", token_of(people.owner)) as other:
+            other.wait_for("BOOKMARK")
+        first.wait_for("BOOKMARK")
