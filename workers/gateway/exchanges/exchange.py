@@ -158,7 +158,8 @@ class Exchange(Attempting):
     def stranded(self) -> None:
         """What an engine has begun only one of the same version goes on with, and that may come back."""
         has_begun = self._answer.head is not None or self._continuation is not None or self._refusals
-        if self._attempt is None and not has_begun and self._facilities.reroute is not None:
+        waits = self._attempt is None and not self._tally.is_settled
+        if waits and not has_begun and self._facilities.reroute is not None:
             self._facilities.reroute(self)
 
     # -- from the client's connection

@@ -18,7 +18,7 @@ class Introduction:
 
     `given_id` is the client's own id for the request, "" where there is none that may stand in a header and a log;
     `extra_headers` go with every answer. `is_scoped`: the key may not ask from everywhere or not for everything.
-    `is_untraced`: the client gave neither a trace nor an id that could be one's.
+    `is_untraced`: the client gave neither a trace nor an id that could be one's. `was_sent_back` by other nodes.
     """
 
     __slots__ = (
@@ -36,6 +36,7 @@ class Introduction:
         "service_class",
         "tenant_id",
         "user_id",
+        "was_sent_back",
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class Introduction:
         self.is_untraced = not self.given_id and b"traceparent" not in self.noted
         self.is_forwarded = FORWARDED in self.noted
         self.extra_headers = extra_headers
+        self.was_sent_back = False
         self.is_scoped = grant.paths is not None or grant.networks is not None
 
     def holds(self, directory: Directory | None, unix_time: float) -> bool:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from workers.contracts.snapshot import Version
-from workers.gateway.front.forwarding import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.neighbours import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
 
 
@@ -15,7 +15,7 @@ def choose_among_nodes(
     sticky: str,
     is_here: Callable[[str], bool],
 ) -> Version | None:
-    """Raises ElsewhereError where it runs on other nodes only."""
+    """Raises ElsewhereError where it runs on other nodes only. What those have sent back stays here if it can."""
     directory = introduction.directory
     if FORWARDED in introduction.noted:
         return _chosen_elsewhere(introduction, model, sticky, is_here)
@@ -23,7 +23,7 @@ def choose_among_nodes(
     def runs(version_id: str) -> bool:
         return is_here(version_id) or neighbours.runs(directory.versions.get(version_id))
 
-    version = directory.choose_version(model, sticky, runs)
+    version = directory.choose_version(model, sticky, is_here if introduction.was_sent_back else runs)
     if version is None or is_here(version.version_id):
         return version
     if pools := neighbours.running(version, directory.stand_ins(model, version.version_id)):

@@ -1,0 +1,43 @@
+"""What a gateway says of a request each time that it asks another node for it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from workers.contracts.settlement import Settlement
+from workers.gateway.front.proofs import FRESH_FOR_S, is_proven
+from workers.gateway.front.rerouting import own_words
+from workers.gateway.payload.labels import DEADLINE, FORWARDED, PROOF
+
+ARRIVED_UNIX_S = 1_800_000_000.0
+WAITED_S = FRESH_FOR_S + 30
+
+
+def said(**noted):
+    settlement = Settlement(
+        request_id="r",
+        arrived_at=5.0,
+        arrived_unix_s=ARRIVED_UNIX_S,
+        tenant_id="t",
+        key_id="k",
+        user_id="",
+        service_class="gold",
+        path="/v1/chat/completions",
+    )
+    snapshot = SimpleNamespace(peer_secret="s")
+    introduction = SimpleNamespace(directory=SimpleNamespace(snapshot=snapshot), noted=noted.get("noted", {}))
+    return dict(own_words(lambda: 5.0 + WAITED_S, introduction, settlement))
+
+
+def test_who_waited_longer_than_a_proof_is_fresh_is_proven_all_the_same():
+    assert is_proven("s", FORWARDED, b"r", said()[PROOF], ARRIVED_UNIX_S + WAITED_S)
+
+
+@pytest.mark.parametrize(("given", "left"), [(b"100000", b"10000"), (b" 90001 ", b"1"), (b"5", b"1")])
+def test_what_it_waited_is_of_its_deadline(given, left):
+    assert said(noted={DEADLINE: given})[DEADLINE] == left
+
+
+@pytest.mark.parametrize("given", [b"0", b"", b"-1", b"soon", b"9" * 19])
+def test_a_deadline_that_is_none_is_left_to_the_other_node_to_refuse(given):
+    assert DEADLINE not in said(noted={DEADLINE: given})
