@@ -13,6 +13,7 @@ from tests.support.gateways import authorised, chat_body, running_gateway, snaps
 from tests.support.raw_http import call
 from workers.contracts.limits import LimitRule, TenantLimits
 from workers.contracts.snapshot import GatewayAddress, Snapshot
+from workers.gateway import errors
 from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
 
 pytestmark = pytest.mark.integration
@@ -140,7 +141,8 @@ async def test_who_could_ask_nobody_else_is_not_sent_back(tmp_path):
     assert record.status == answer.status
 
 
-async def test_what_another_gateway_has_waiting_where_the_last_engine_goes_is_sent_back(tmp_path):
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_what_another_gateway_has_waiting_where_it_leaves_or_its_last_engine_does_is_sent_back(tmp_path, leaves):
     async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
         (tmp_path / "leaving").mkdir()
         snapshot = narrow(held_by(there))
@@ -152,7 +154,10 @@ async def test_what_another_gateway_has_waiting_where_the_last_engine_goes_is_se
             await publish(here, versions=versions, gateways=gateways)
             asked = [asyncio.create_task(here.chat(max_tokens=80)) for _ in range(8)]
             await until_queued(leaving, 3)
-            await publish(leaving, endpoints=[])
+            if leaves:
+                leaving.stop.set()
+            else:
+                await publish(leaving, endpoints=[])
             answers = [await asyncio.wait_for(each, 30) for each in asked]
             own, others = await leaving.wait_for_records(1), await there.wait_for_records(7)
     assert {answer.status for answer in answers} == {200}
@@ -223,3 +228,14 @@ async def test_what_its_limits_let_in_once_its_engine_has_gone_and_the_queue_ref
         assert service._limits.ledger._open == 0
     assert (answer.status, answer.json()["error"]["code"]) == (429, "queue_full")
     assert [record.status for record in records] == [429]
+
+
+async def test_a_gateway_that_takes_nothing_new_sends_back_what_may_be_asked_elsewhere(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (here, there):
+        there.service._surface.stop_reason = errors.node_removed()
+        answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(6)]
+        assert (await there.chat(max_tokens=3)).status == 503
+        records = await here.wait_for_records(6)
+        assert [record.error_code for record in there.records()] == ["node_removed"]
+    assert {answer.status for answer in answers} == {200}
+    assert len(records) == 6

@@ -34,7 +34,7 @@ from workers.gateway.limits.admission import Limits
 from workers.gateway.payload.bodies import Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
-from workers.gateway.payload.labels import FORWARDED, PROOF, new_trace, note_who, sticky_id, trace_parent
+from workers.gateway.payload.labels import FORWARDED, HAS_OTHERS, PROOF, new_trace, note_who, sticky_id, trace_parent
 from workers.gateway.records.metering import outcome_of
 from workers.gateway.records.prompts import PromptKeeper
 from workers.gateway.snapshots.directory import Grant
@@ -204,6 +204,8 @@ class Intake:
 
     def _require_admission(self, client: ClientConnection, request: HttpRequest, introduction: Introduction) -> None:
         if self.stop_reason is not None:
+            if introduction.noted.get(FORWARDED) == HAS_OTHERS:
+                raise MisdirectedError
             raise self.stop_reason
         if not self.facilities.journal.has_room():
             raise errors.spool_unavailable()

@@ -18,7 +18,7 @@ from workers.gateway.http.heads import Headers
 from workers.gateway.http.numbers import MAX_DIGITS
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.payload.labels import DEADLINE, FORWARDED, PROOF
+from workers.gateway.payload.labels import DEADLINE, FORWARDED, HAS_OTHERS, PROOF
 
 if TYPE_CHECKING:
     from workers.gateway.front.intake import Intake
@@ -91,3 +91,13 @@ def reroute(intake: "Intake", exchange: Exchange, introduction: Introduction) ->
             send_back(intake, exchange.step_aside(), introduction, settlement)
     except GatewayError:
         settlement.version_id, settlement.deployment_id, settlement.price = waits_for
+
+
+def leave_to_others(intake: "Intake", exchange: Exchange) -> None:
+    """Of one that waits here while this gateway leaves: who asked for it may ask elsewhere."""
+    introduction = exchange.question.request.head.introduction
+    is_sent_back = exchange.may_go_elsewhere and not exchange.settlement.attempts
+    if introduction is not None and introduction.noted.get(FORWARDED) == HAS_OTHERS and is_sent_back:
+        send_back(intake, exchange.step_aside(), introduction, exchange.settlement)
+    else:
+        exchange.give_up(errors.shutting_down())
