@@ -239,3 +239,13 @@ async def test_a_gateway_that_takes_nothing_new_sends_back_what_may_be_asked_els
         assert [record.error_code for record in there.records()] == ["node_removed"]
     assert {answer.status for answer in answers} == {200}
     assert len(records) == 6
+
+
+async def test_where_the_only_other_node_cannot_be_reached_an_engine_of_the_route_that_is_here_answers(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (here, there):
+        there.stop.set()
+        await asyncio.wait_for(there.task, 10)
+        answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(6)]
+        records = await here.wait_for_records(6)
+    assert {answer.status for answer in answers} == {200}
+    assert [record.attempts for record in records] == [1] * 6

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from workers.contracts.settlement import Settlement
+from workers.gateway import errors
 from workers.gateway.front.proofs import FRESH_FOR_S, is_proven
-from workers.gateway.front.rerouting import own_words
+from workers.gateway.front.rerouting import own_words, reroute
 from workers.gateway.payload.labels import DEADLINE, FORWARDED, PROOF
 
 ARRIVED_UNIX_S = 1_800_000_000.0
@@ -41,3 +42,20 @@ def test_what_it_waited_is_of_its_deadline(given, left):
 @pytest.mark.parametrize("given", [b"0", b"", b"-1", b"soon", b"9" * 19])
 def test_a_deadline_that_is_none_is_left_to_the_other_node_to_refuse(given):
     assert DEADLINE not in said(noted={DEADLINE: given})
+
+
+def test_what_does_not_go_on_as_another_version_after_all_is_billed_as_the_one_that_it_waits_for():
+    settlement = SimpleNamespace(version_id="first", deployment_id="d1", price="dear", attempts=0)
+
+    def understand(request, introduction, settlement):
+        settlement.version_id, settlement.deployment_id, settlement.price = "second", "d2", "cheap"
+        raise errors.workflow_budget()
+
+    intake = SimpleNamespace(
+        choose_version=lambda *_: SimpleNamespace(version_id="second"),
+        understand=understand,
+        facilities=SimpleNamespace(driver=SimpleNamespace(serves=lambda version_id: version_id == "second")),
+    )
+    question = SimpleNamespace(peek=None, public_model="m", request=None)
+    reroute(intake, SimpleNamespace(question=question, settlement=settlement, begin_again=None), None)
+    assert (settlement.version_id, settlement.deployment_id, settlement.price) == ("first", "d1", "dear")
