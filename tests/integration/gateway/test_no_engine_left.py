@@ -249,3 +249,40 @@ async def test_where_the_only_other_node_cannot_be_reached_an_engine_of_the_rout
         records = await here.wait_for_records(6)
     assert {answer.status for answer in answers} == {200}
     assert [record.attempts for record in records] == [1] * 6
+
+
+async def test_what_all_have_sent_back_waits_at_the_last_of_them_and_comes_back_when_another_node_has_an_engine(
+    tmp_path,
+):
+    """As in a drain: its engine is offered no more a moment before anybody knows of the one that replaces it."""
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        engines = held_by(there).endpoints
+        await publish(there, endpoints=[])
+        asked = [asyncio.create_task(here.chat(max_tokens=20)) for _ in range(4)]
+        await until_queued(there, 4)
+        await publish(here, endpoints=[*held_by(here).endpoints, *engines])
+        versions = [msgspec.structs.replace(one, node_ids=["one"]) for one in held_by(there).versions]
+        await publish(there, versions=versions)
+        answers = [await asyncio.wait_for(each, 10) for each in asked]
+        records = await here.wait_for_records(4)
+        assert there.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert len({record.request_id for record in records}) == 4
+
+
+async def test_what_comes_back_a_second_time_to_who_knows_nothing_new_waits_there_until_it_does(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        engines = held_by(there).endpoints
+        await publish(there, endpoints=[])
+        asked = [asyncio.create_task(here.chat(max_tokens=20)) for _ in range(4)]
+        await until_queued(there, 4)
+        versions = [msgspec.structs.replace(one, node_ids=["one"]) for one in held_by(there).versions]
+        await publish(there, versions=versions)
+        await until_queued(here, 4)
+        await publish(there, endpoints=engines, versions=held_by(here).versions)
+        await publish(here)
+        answers = [await asyncio.wait_for(each, 10) for each in asked]
+        records = await there.wait_for_records(4)
+        assert here.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert len(records) == 4

@@ -15,7 +15,7 @@ from workers.gateway.http.heads import AnswerHead, Headers, header_lines
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.upstream import EnginePool, UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, PROOF
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, LAST, PROOF
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _NOT_PASSED_ON = frozenset(
 ) | {FORWARDED, CHOSEN_VERSION, PROOF}
 _API = OpenAI()
 _MISDIRECTED = 421
-# Given an address, and whether it may be sent back.
+# Given an address, and whether there are others to ask after it.
 Message = Callable[[bytes, bool], bytes]
 # Given why nobody could be asked, or None where all have sent it back.
 Back = Callable[[GatewayError | None], None]
@@ -79,7 +79,7 @@ class Forwarding:
         self._is_sent_back = False
         if self._pools:
             pool = self._pools.pop(0)
-            self._call = Call(pool, self._message(pool.authority, self._may_be_sent_back), self)
+            self._call = Call(pool, self._message(pool.authority, bool(self._pools)), self)
             self._watch = asyncio.create_task(self._leave_when_silent(pool))
             self._call.begin()
         elif self._back is not None and (self._was_sent_back or self._lost is not None):
@@ -237,19 +237,20 @@ def begin_elsewhere(
     api: API,
     say: Callable[[], Headers],
     lost: Callable[[GatewayError], None],
-    back: Back | None,
+    back: Back,
+    is_first_round: bool,
 ) -> None:
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked.
 
-    `say` is what this gateway says of it, in place of the client, each time that it asks.
+    `say` is what this gateway says of it, in place of the client, each time that it asks. In the first round nobody
+    keeps it who has no engine of it.
     """
     address = peer_of(client.transport)
     chosen = (CHOSEN_VERSION, elsewhere.version_id.encode())
 
-    def message(authority: bytes, may_be_sent_back: bool) -> bytes:
-        return message_for_engine(
-            request, authority, address, [chosen, *say()], HAS_OTHERS if may_be_sent_back else b"1"
-        )
+    def message(authority: bytes, has_others: bool) -> bytes:
+        note = HAS_OTHERS if has_others or is_first_round else LAST
+        return message_for_engine(request, authority, address, [chosen, *say()], note)
 
     forwarding = Forwarding(
         client, request, headers, message, api=api, lost=lost, back=back, silences=elsewhere.silences

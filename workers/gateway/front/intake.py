@@ -106,7 +106,8 @@ class Intake:
         except GatewayError as refusal:
             self._refuse(client, former, settlement, refusal)
             return
-        introduction.was_sent_back = True
+        is_news = introduction.directory is not former.directory
+        introduction.times_sent_back = 1 if is_news else former.times_sent_back + 1
         if self.tracer is not None:
             self._begin_trace(self.tracer, settlement, introduction.noted)
         self._take(client, request, introduction, settlement, unreachable=error)

@@ -49,7 +49,8 @@ def send_on(
         api=introduction.path.api,
         say=lambda: own_words(intake.facilities.monotonic, introduction, settlement),
         lost=lambda error: intake.turn_away(settlement, introduction, error),
-        back=None if introduction.was_sent_back else take_back,
+        back=take_back,
+        is_first_round=not introduction.times_sent_back,
     )
 
 

@@ -142,7 +142,9 @@ class Surface:
         grant, directory = self.authenticate(request), self._require_directory()
         known = request.head.introduction
         extra_headers = known.extra_headers if known is not None else self._cors_headers(request)
-        return Introduction(directory, grant, ENGINE_PATHS[request.path], request, extra_headers)
+        introduction = Introduction(directory, grant, ENGINE_PATHS[request.path], request, extra_headers)
+        introduction.is_again = True
+        return introduction
 
     def respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers
