@@ -9,7 +9,7 @@ from workers.contracts.settlement import Origin
 from workers.contracts.usage import UsageRecord
 from workers.gateway.configuration import GatewayConfig
 from workers.gateway.driving.driver import Driver
-from workers.gateway.front.forwarding import Neighbours
+from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.front.surface import Surface
 from workers.gateway.http.connections import Connections
 from workers.gateway.http.turns import Turn

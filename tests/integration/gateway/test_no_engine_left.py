@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -10,7 +11,9 @@ from tests.integration.gateway.test_models_between_nodes import CHAT, two_nodes
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
+from workers.contracts.limits import LimitRule, TenantLimits
 from workers.contracts.snapshot import GatewayAddress, Snapshot
+from workers.gateway import errors
 from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
 
 pytestmark = pytest.mark.integration
@@ -138,7 +141,8 @@ async def test_who_could_ask_nobody_else_is_not_sent_back(tmp_path):
     assert record.status == answer.status
 
 
-async def test_what_another_gateway_has_waiting_where_the_last_engine_goes_is_sent_back(tmp_path):
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_what_another_gateway_has_waiting_where_it_leaves_or_its_last_engine_does_is_sent_back(tmp_path, leaves):
     async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
         (tmp_path / "leaving").mkdir()
         snapshot = narrow(held_by(there))
@@ -150,9 +154,135 @@ async def test_what_another_gateway_has_waiting_where_the_last_engine_goes_is_se
             await publish(here, versions=versions, gateways=gateways)
             asked = [asyncio.create_task(here.chat(max_tokens=80)) for _ in range(8)]
             await until_queued(leaving, 3)
-            await publish(leaving, endpoints=[])
+            if leaves:
+                leaving.stop.set()
+            else:
+                await publish(leaving, endpoints=[])
             answers = [await asyncio.wait_for(each, 30) for each in asked]
             own, others = await leaving.wait_for_records(1), await there.wait_for_records(7)
     assert {answer.status for answer in answers} == {200}
     assert (len(own), len(others)) == (1, 7)
     assert len({record.request_id for record in [*own, *others]}) == 8
+
+
+async def test_who_asked_answers_itself_where_the_only_other_node_has_lost_its_engine(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (here, there):
+        await publish(there, endpoints=[])
+        answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(6)]
+        records = await here.wait_for_records(6)
+        assert there.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert len({record.request_id for record in records}) == len({record.record_id for record in records}) == 6
+
+
+async def test_what_waits_at_the_only_other_node_comes_back_when_the_engine_that_replaces_its_last_is_here(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        await publish(there, endpoints=narrow(held_by(there)).endpoints)
+        asked = [asyncio.create_task(here.chat(max_tokens=200)) for _ in range(5)]
+        await until_queued(there, 4)
+        for gateway in (here, there):
+            snapshot = held_by(gateway)
+            targets = [msgspec.structs.replace(target, weight=50) for target in snapshot.routes[0].targets]
+            kept = snapshot.endpoints if gateway is here else []
+            await publish(
+                gateway, routes=[msgspec.structs.replace(snapshot.routes[0], targets=targets)], endpoints=kept
+            )
+        answers = [await asyncio.wait_for(each, 20) for each in asked]
+        own, others = await here.wait_for_records(1), await there.wait_for_records(1)
+    assert {answer.status for answer in answers} == {200}
+    assert len(own) + len(others) == 5
+    assert len({record.request_id for record in [*own, *others]}) == 5
+
+
+async def test_what_no_node_has_an_engine_of_waits_where_it_was_and_is_refused_once(tmp_path):
+    async with two_nodes(tmp_path, (0, 100)) as (here, there):
+        await publish(there, endpoints=[])
+        body = chat_body("hi", max_tokens=3)
+        headers = authorised() | {"x-request-deadline-ms": "400"}
+        answer = await asyncio.wait_for(call(here.port, "POST", CHAT, body, headers), 10)
+        records = await there.wait_for_records(1)
+        assert here.records() == []
+    assert answer.status in (429, 503, 504)
+    assert [record.status for record in records] == [answer.status]
+
+
+async def test_what_its_limits_let_in_once_its_engine_has_gone_and_the_queue_refuses_is_answered_and_recorded_once(
+    tmp_path, monkeypatch
+):
+    async with two_versions(tmp_path, (99, 1)) as gateway:
+        service, held = gateway.service, held_by(gateway)
+        rule = LimitRule(limit_id=str(uuid4()), scope="tenant", kind="concurrent_requests", amount=5)
+        tenants = [msgspec.structs.replace(one, max_queued_requests=0) for one in held.tenants]
+        await publish(
+            gateway, tenants=tenants, limits=[TenantLimits(tenant_id=held.tenants[0].tenant_id, rules=[rule])]
+        )
+        let_in = service._limits.let_in
+
+        def let_in_late(*arguments):
+            service._driver.set_endpoints(held.endpoints[1:])
+            let_in(*arguments)
+
+        monkeypatch.setattr(service._limits, "let_in", let_in_late)
+        answer = await asyncio.wait_for(gateway.chat(max_tokens=3), 10)
+        records = await gateway.wait_for_records(1)
+        assert service._limits.ledger._open == 0
+    assert (answer.status, answer.json()["error"]["code"]) == (429, "queue_full")
+    assert [record.status for record in records] == [429]
+
+
+async def test_a_gateway_that_takes_nothing_new_sends_back_what_may_be_asked_elsewhere(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (here, there):
+        there.service._surface.stop_reason = errors.node_removed()
+        answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(6)]
+        assert (await there.chat(max_tokens=3)).status == 503
+        records = await here.wait_for_records(6)
+        assert [record.error_code for record in there.records()] == ["node_removed"]
+    assert {answer.status for answer in answers} == {200}
+    assert len(records) == 6
+
+
+async def test_where_the_only_other_node_cannot_be_reached_an_engine_of_the_route_that_is_here_answers(tmp_path):
+    async with two_nodes(tmp_path, (50, 50)) as (here, there):
+        there.stop.set()
+        await asyncio.wait_for(there.task, 10)
+        answers = [await asyncio.wait_for(here.chat(max_tokens=3), 10) for _ in range(6)]
+        records = await here.wait_for_records(6)
+    assert {answer.status for answer in answers} == {200}
+    assert [record.attempts for record in records] == [1] * 6
+
+
+async def test_what_all_have_sent_back_waits_at_the_last_of_them_and_comes_back_when_another_node_has_an_engine(
+    tmp_path,
+):
+    """As in a drain: its engine is offered no more a moment before anybody knows of the one that replaces it."""
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        engines = held_by(there).endpoints
+        await publish(there, endpoints=[])
+        asked = [asyncio.create_task(here.chat(max_tokens=20)) for _ in range(4)]
+        await until_queued(there, 4)
+        await publish(here, endpoints=[*held_by(here).endpoints, *engines])
+        versions = [msgspec.structs.replace(one, node_ids=["one"]) for one in held_by(there).versions]
+        await publish(there, versions=versions)
+        answers = [await asyncio.wait_for(each, 10) for each in asked]
+        records = await here.wait_for_records(4)
+        assert there.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert len({record.request_id for record in records}) == 4
+
+
+async def test_what_comes_back_a_second_time_to_who_knows_nothing_new_waits_there_until_it_does(tmp_path):
+    async with two_nodes(tmp_path, (0, 100), *SLOW) as (here, there):
+        engines = held_by(there).endpoints
+        await publish(there, endpoints=[])
+        asked = [asyncio.create_task(here.chat(max_tokens=20)) for _ in range(4)]
+        await until_queued(there, 4)
+        versions = [msgspec.structs.replace(one, node_ids=["one"]) for one in held_by(there).versions]
+        await publish(there, versions=versions)
+        await until_queued(here, 4)
+        await publish(there, endpoints=engines, versions=held_by(here).versions)
+        await publish(here)
+        answers = [await asyncio.wait_for(each, 10) for each in asked]
+        records = await there.wait_for_records(4)
+        assert here.records() == []
+    assert {answer.status for answer in answers} == {200}
+    assert len(records) == 4

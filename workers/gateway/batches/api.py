@@ -23,7 +23,7 @@ from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
 from workers.gateway.front import forwarding
-from workers.gateway.front.forwarding import Neighbours
+from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection

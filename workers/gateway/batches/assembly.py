@@ -13,7 +13,7 @@ from workers.gateway.batches.peers import ITEMS, WITHDRAWALS, PeerErrands, PeerI
 from workers.gateway.batches.runner import Engines, Runner
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
-from workers.gateway.front.forwarding import Neighbours
+from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.front.surface import Surface
 from workers.gateway.http.connections import Connections
 from workers.gateway.http.heads import RequestHead

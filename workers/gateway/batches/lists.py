@@ -13,7 +13,8 @@ from workers.gateway.batches.sending import FileSending
 from workers.gateway.batches.store import Store
 from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
-from workers.gateway.front.forwarding import Neighbours, unreachable
+from workers.gateway.front.forwarding import unreachable
+from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.numbers import read_number
 from workers.gateway.http.requests import HttpRequest

@@ -16,8 +16,9 @@ from workers.gateway.batches.gathering import Asking
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.errors import bad_request, path_unknown
-from workers.gateway.front.forwarding import Neighbours, unreachable
+from workers.gateway.front.forwarding import unreachable
 from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
+from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.front.proofs import is_proven, prove
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection

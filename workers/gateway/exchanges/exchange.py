@@ -156,10 +156,14 @@ class Exchange(Attempting):
         self.answer_failed(UpstreamError("the engine makes no progress"))
 
     def stranded(self) -> None:
+        if self.may_go_elsewhere and self._facilities.reroute is not None:
+            self._facilities.reroute(self)
+
+    @property
+    def may_go_elsewhere(self) -> bool:
         """What an engine has begun only one of the same version goes on with, and that may come back."""
         has_begun = self._answer.head is not None or self._continuation is not None or self._refusals
-        if self._attempt is None and not has_begun and self._facilities.reroute is not None:
-            self._facilities.reroute(self)
+        return self._attempt is None and not has_begun and not self._tally.is_settled
 
     # -- from the client's connection
 

@@ -2,22 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from workers.contracts.snapshot import Version
 from workers.gateway.apis.interface import API
 from workers.gateway.apis.openai import OpenAI
-from workers.gateway.batches.places import node_tag, tag_of
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.answering import ClientAnswer
 from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
+from workers.gateway.front.neighbours import ElsewhereError
 from workers.gateway.http.call import Call
 from workers.gateway.http.heads import AnswerHead, Headers, header_lines
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.http.turns import Turn
 from workers.gateway.http.upstream import EnginePool, UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, PROOF
+from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, LAST, PROOF
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -32,77 +30,16 @@ _API = OpenAI()
 _MISDIRECTED = 421
 # Given an address, and whether there are others to ask after it.
 Message = Callable[[bytes, bool], bytes]
-
-
-class ElsewhereError(Exception):
-    """No engine of the version is here; `pools` are of the gateways whose nodes have some."""
-
-    def __init__(self, version_id: str, pools: "list[EnginePool]", silences: Silences) -> None:
-        super().__init__(version_id)
-        self.version_id = version_id
-        self.pools = pools
-        self.silences = silences
-
-
-class MisdirectedError(Exception):
-    """No engine of what another gateway asked for is here any more, and it can ask another."""
-
-
-class Neighbours:
-    """The gateways of other nodes. `urls` are theirs now, by node id."""
-
-    def __init__(self, node_id: str, turn: Turn, urls: Callable[[], dict[str, str]]) -> None:
-        self._tag = tag_of(node_id)
-        self._turn = turn
-        self._urls = urls
-        self._pools: dict[str, EnginePool] = {}
-        self._turns = 0
-        self.silences = Silences()
-
-    def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
-        """None of what is, or would be, here."""
-        tag = node_tag(name)
-        if tag in ("", self._tag) or request.header(FORWARDED):
-            return None
-        url = next((url for node_id, url in self._urls().items() if tag_of(node_id) == tag), "")
-        return self._pool(url) if url else None
-
-    def runs(self, version: Version | None) -> bool:
-        """Whether an engine of it is on another node."""
-        return version is not None and bool(self._others(version))
-
-    def running(self, version: Version, stand_ins: Iterable[Version] = ()) -> list[EnginePool]:
-        """Of the nodes that have engines of it, another one first each time; then of those that have a stand-in's."""
-        others = self._others(version)
-        self._turns += 1
-        first = self._turns % len(others) if others else 0
-        urls = [*others[first:], *others[:first], *(url for other in stand_ins for url in self._others(other))]
-        return self.silences.last([self._pool(url) for url in dict.fromkeys(urls)])
-
-    def _others(self, version: Version) -> list[str]:
-        urls = self._urls() if version.node_ids else {}
-        return [urls[each] for each in version.node_ids if each in urls and tag_of(each) != self._tag]
-
-    def all(self) -> list[EnginePool]:
-        """Of all other nodes."""
-        return [self._pool(url) for node_id, url in self._urls().items() if url and tag_of(node_id) != self._tag]
-
-    def _pool(self, url: str) -> EnginePool:
-        pool = self._pools.get(url)
-        if pool is None:
-            pool = self._pools[url] = EnginePool(url, self._turn)
-        return pool
-
-    def close(self) -> None:
-        for pool in self._pools.values():
-            pool.close()
+# Given why nobody could be asked, or None where all have sent it back.
+Back = Callable[[GatewayError | None], None]
 
 
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
     `lost` hears of it where nobody could be asked. One that falls silent (neighbour_watch.py) before a byte of its
-    answer has come makes way for the next, and so does one that has no engine of it any more.
+    answer has come makes way for the next, and so does one that has no engine of it any more. After the last of these
+    `back` has the client again.
     """
 
     def __init__(
@@ -114,12 +51,14 @@ class Forwarding:
         *,
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
+        back: Back | None = None,
         silences: Silences | None = None,
     ) -> None:
         self._client = client
         self._request = request
         self._message = message
         self._lost = lost
+        self._back = back
         self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
         self._pools: list[EnginePool] = []
         self._call: Call | None = None
@@ -128,7 +67,7 @@ class Forwarding:
         self._silences = silences or Silences()
         self._heard = Heard()
         self._watch: asyncio.Task[None] | None = None
-        self._is_sent_back = False
+        self._is_sent_back = self._was_sent_back = False
 
     def begin(self, pools: Sequence[EnginePool]) -> None:
         """At the first of them that can be reached."""
@@ -137,15 +76,23 @@ class Forwarding:
         self._ask_next()
 
     def _ask_next(self) -> None:
+        self._is_sent_back = False
         if self._pools:
             pool = self._pools.pop(0)
             self._call = Call(pool, self._message(pool.authority, bool(self._pools)), self)
             self._watch = asyncio.create_task(self._leave_when_silent(pool))
             self._call.begin()
-            return
-        if self._lost is not None:
-            self._lost(unreachable())
-        self._answer.send_error(unreachable())
+        elif self._back is not None and (self._was_sent_back or self._lost is not None):
+            self._client.owner = None
+            self._back(None if self._was_sent_back else unreachable())
+        else:
+            if self._lost is not None:
+                self._lost(unreachable())
+            self._answer.send_error(unreachable())
+
+    @property
+    def _may_be_sent_back(self) -> bool:
+        return bool(self._pools) or self._back is not None
 
     @property
     def is_client_stalled(self) -> bool:
@@ -198,8 +145,8 @@ class Forwarding:
 
     def answer_began(self, head: AnswerHead) -> None:
         self._heard.count += 1
-        if head.status == _MISDIRECTED and self._pools:
-            self._is_sent_back = True
+        if head.status == _MISDIRECTED and self._may_be_sent_back:
+            self._is_sent_back = self._was_sent_back = True
             return
         self._head = head
         if self._request.method == b"HEAD" and self._call is not None:
@@ -216,7 +163,6 @@ class Forwarding:
         if call is not None:
             call.ended()
         if self._is_sent_back:
-            self._is_sent_back = False
             self._ask_next()
         if self._head is None:
             return
@@ -228,6 +174,10 @@ class Forwarding:
     def answer_failed(self, error: UpstreamError) -> None:
         call = self._call
         if call is None:
+            return
+        if self._is_sent_back:  # which was all that it had to say
+            self._end_call()
+            self._ask_next()
             return
         self._was_read |= self._head is not None or (call.was_asked and not error.was_reset)
         call.was_asked = self._was_read  # else nobody there has a record of it
@@ -243,7 +193,8 @@ class Forwarding:
 
 def message_for_engine(request: HttpRequest, authority: bytes, address: str, own: Headers, note: bytes) -> bytes:
     """All that the client said, but for what is of its connection to this gateway; and what the gateway itself says."""
-    passed = [header for header in request.head.headers if header[0] not in _NOT_PASSED_ON]
+    not_passed_on = _NOT_PASSED_ON.union([name for name, _ in own])
+    passed = [header for header in request.head.headers if header[0] not in not_passed_on]
     return _message(request, authority, address, [*passed, *own], note=note)
 
 
@@ -284,19 +235,26 @@ def begin_elsewhere(
     elsewhere: ElsewhereError,
     *,
     api: API,
-    request_id: str,
-    proof: bytes,
+    say: Callable[[], Headers],
     lost: Callable[[GatewayError], None],
+    back: Back,
+    is_first_round: bool,
 ) -> None:
-    """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked."""
-    address = peer_of(client.transport)
+    """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked.
 
-    own = [(CHOSEN_VERSION, elsewhere.version_id.encode()), (b"x-request-id", request_id.encode()), (PROOF, proof)]
+    `say` is what this gateway says of it, in place of the client, each time that it asks. In the first round nobody
+    keeps it who has no engine of it.
+    """
+    address = peer_of(client.transport)
+    chosen = (CHOSEN_VERSION, elsewhere.version_id.encode())
 
     def message(authority: bytes, has_others: bool) -> bytes:
-        return message_for_engine(request, authority, address, own, HAS_OTHERS if has_others else b"1")
+        note = HAS_OTHERS if has_others or is_first_round else LAST
+        return message_for_engine(request, authority, address, [chosen, *say()], note)
 
-    forwarding = Forwarding(client, request, headers, message, api=api, lost=lost, silences=elsewhere.silences)
+    forwarding = Forwarding(
+        client, request, headers, message, api=api, lost=lost, back=back, silences=elsewhere.silences
+    )
     forwarding.begin(elsewhere.pools)
 
 

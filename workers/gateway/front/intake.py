@@ -18,8 +18,8 @@ from workers.gateway.exchanges.applying import Candidate
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.delivery import Delivery
-from workers.gateway.front.forwarding import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.neighbours import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.nodes import choose_among_nodes
 from workers.gateway.front.proofs import is_proven
 from workers.gateway.front.rerouting import send_back, send_on
@@ -34,7 +34,7 @@ from workers.gateway.limits.admission import Limits
 from workers.gateway.payload.bodies import Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
-from workers.gateway.payload.labels import FORWARDED, PROOF, new_trace, note_who, sticky_id, trace_parent
+from workers.gateway.payload.labels import FORWARDED, HAS_OTHERS, PROOF, new_trace, note_who, sticky_id, trace_parent
 from workers.gateway.records.metering import outcome_of
 from workers.gateway.records.prompts import PromptKeeper
 from workers.gateway.snapshots.directory import Grant
@@ -54,7 +54,7 @@ class Errand(Struct, frozen=True, eq=False):
 
 
 class Intake:
-    """`stop_reason` is set while nothing is admitted."""
+    """`stop_reason` is set while nothing is admitted. `introduce` says anew who asks, by what is known now."""
 
     def __init__(
         self,
@@ -63,8 +63,10 @@ class Intake:
         limits: Limits,
         connections: Connections,
         randomness: random.Random,
+        introduce: Callable[[HttpRequest], Introduction],
     ) -> None:
         self.facilities = facilities
+        self.introduce = introduce
         self.limits = limits
         self.stop_reason: GatewayError | None = None
         self.tracer: Tracer | None = None
@@ -88,17 +90,48 @@ class Intake:
             self._await_delivery(client, settlement, introduction)
         if self.tracer is not None:
             self._begin_trace(self.tracer, settlement, introduction.noted)
-        api = introduction.path.api
-        own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
+        self._take(client, request, introduction, settlement)
+
+    def take_back(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        former: Introduction,
+        settlement: Settlement,
+        error: GatewayError | None,
+    ) -> None:
+        """What went to other nodes in vain: they sent it back, or none could be asked for the reason of `error`."""
+        try:
+            introduction = self.introduce(request)
+        except GatewayError as refusal:
+            self._refuse(client, former, settlement, refusal)
+            return
+        is_news = introduction.directory is not former.directory
+        introduction.times_sent_back = 1 if is_news else former.times_sent_back + 1
+        if self.tracer is not None:
+            self._begin_trace(self.tracer, settlement, introduction.noted)
+        self._take(client, request, introduction, settlement, unreachable=error)
+
+    def _take(
+        self,
+        client: ClientConnection,
+        request: HttpRequest,
+        introduction: Introduction,
+        settlement: Settlement,
+        unreachable: GatewayError | None = None,
+    ) -> None:
+        own_headers = [*introduction.path.api.answer_headers(settlement.request_id), *introduction.extra_headers]
         try:
             self._require_admission(client, request, introduction)
             question, terms = self.understand(request, introduction, settlement)
         except GatewayError as error:
-            self.turn_away(settlement, introduction, error)
-            client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
+            self._refuse(client, introduction, settlement, error)
             return
         except ElsewhereError as elsewhere:
-            send_on(self, client, request, introduction, settlement, elsewhere=elsewhere)
+            if unreachable is not None:
+                self._refuse(client, introduction, settlement, unreachable)
+            else:
+                send_on(self, client, request, introduction, settlement, elsewhere=elsewhere)
             return
         except MisdirectedError:
             send_back(self, client, introduction, settlement)
@@ -107,6 +140,14 @@ class Intake:
             self._keep_prompt(self.prompts, question, settlement)
         exchange = Exchange(self.facilities, client, question, settlement, own_headers)
         self._begin(client, exchange, question, terms, own_headers)
+
+    def _refuse(
+        self, client: ClientConnection, introduction: Introduction, settlement: Settlement, error: GatewayError
+    ) -> None:
+        api = introduction.path.api
+        own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
+        self.turn_away(settlement, introduction, error)
+        client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
 
     def turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
         outcome = _outcome_of(error)
@@ -164,6 +205,8 @@ class Intake:
 
     def _require_admission(self, client: ClientConnection, request: HttpRequest, introduction: Introduction) -> None:
         if self.stop_reason is not None:
+            if introduction.noted.get(FORWARDED) == HAS_OTHERS:
+                raise MisdirectedError
             raise self.stop_reason
         if not self.facilities.journal.has_room():
             raise errors.spool_unavailable()

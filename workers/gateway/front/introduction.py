@@ -18,7 +18,8 @@ class Introduction:
 
     `given_id` is the client's own id for the request, "" where there is none that may stand in a header and a log;
     `extra_headers` go with every answer. `is_scoped`: the key may not ask from everywhere or not for everything.
-    `is_untraced`: the client gave neither a trace nor an id that could be one's.
+    `is_untraced`: the client gave neither a trace nor an id that could be one's. `times_sent_back` by other nodes,
+    of those that the same directory knows; `is_again`: it was introduced before.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class Introduction:
         "extra_headers",
         "given_id",
         "grant",
+        "is_again",
         "is_forwarded",
         "is_scoped",
         "is_untraced",
@@ -35,6 +37,7 @@ class Introduction:
         "path_text",
         "service_class",
         "tenant_id",
+        "times_sent_back",
         "user_id",
     )
 
@@ -54,6 +57,8 @@ class Introduction:
         self.is_untraced = not self.given_id and b"traceparent" not in self.noted
         self.is_forwarded = FORWARDED in self.noted
         self.extra_headers = extra_headers
+        self.times_sent_back = 0
+        self.is_again = False
         self.is_scoped = grant.paths is not None or grant.networks is not None
 
     def holds(self, directory: Directory | None, unix_time: float) -> bool:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sized
 
 from workers.gateway import errors
+from workers.gateway.front.rerouting import leave_to_others
 from workers.gateway.front.surface import Surface
 from workers.gateway.http.connections import Connections
 from workers.gateway.http.upstream import LAST_WORDS_S
@@ -40,7 +41,7 @@ async def drain(surface: Surface, connections: Connections, limits: Limits, grac
     limits.stop()
     for exchange in list(surface.exchanges):
         if exchange.is_waiting:
-            exchange.give_up(errors.shutting_down())
+            leave_to_others(surface.intake, exchange)
     await _wait_for(connections, grace_s)
     for exchange in list(surface.exchanges):
         exchange.give_up(errors.shutting_down())

@@ -4,6 +4,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -72,7 +73,13 @@ class Surface:
         self.driver = driver
         self.meter = meter
         self._facilities = Facilities(driver, meter, journal, monotonic)
-        self.intake = Intake(self._facilities, limits=limits, connections=connections, randomness=randomness)
+        self.intake = Intake(
+            self._facilities,
+            limits=limits,
+            connections=connections,
+            randomness=randomness,
+            introduce=self._introduce_again,
+        )
         self._facilities.reroute = self._reroute
         self.directory: Directory | None = None
         self.own_paths: dict[bytes, OwnPath] = {
@@ -126,15 +133,18 @@ class Surface:
 
     def _reroute(self, exchange: Exchange) -> None:
         """By what is known now. What the gateway asks itself for a batch is asked again by that."""
-        request = exchange.question.request
-        known: Introduction | None = request.head.introduction
-        if known is None or exchange.settlement.is_kept or self.stop_reason is not None:
+        if exchange.settlement.is_kept or self.stop_reason is not None:
             return
-        try:
-            grant, directory = self.authenticate(request), self._require_directory()
-        except GatewayError:
-            return
-        reroute(self.intake, exchange, Introduction(directory, grant, known.path, request, known.extra_headers))
+        with suppress(GatewayError):
+            reroute(self.intake, exchange, self._introduce_again(exchange.question.request))
+
+    def _introduce_again(self, request: HttpRequest) -> Introduction:
+        grant, directory = self.authenticate(request), self._require_directory()
+        known = request.head.introduction
+        extra_headers = known.extra_headers if known is not None else self._cors_headers(request)
+        introduction = Introduction(directory, grant, ENGINE_PATHS[request.path], request, extra_headers)
+        introduction.is_again = True
+        return introduction
 
     def respond_error(
         self, client: ClientConnection, request: HttpRequest, error: GatewayError, extra_headers: Headers

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from workers.gateway import errors
 
-_MAX_DIGITS = 18
+MAX_DIGITS = 18
 _MONEY = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,12})?")
 PICO_PER_USD = 10**12
 
@@ -14,7 +14,7 @@ PICO_PER_USD = 10**12
 def read_number(noted: Mapping[bytes, bytes], name: bytes, most: int) -> int:
     """A whole number from 1 on."""
     value = noted[name].strip()
-    number = int(value) if value.isdigit() and len(value) <= _MAX_DIGITS else 0
+    number = int(value) if value.isdigit() and len(value) <= MAX_DIGITS else 0
     if not 0 < number <= most:
         raise errors.bad_header(name.decode(), f"a whole number from 1 to {most}")
     return number

@@ -35,6 +35,8 @@ TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WO
 FORWARDED = b"x-tokenyard-forwarded"
 # The value of that where whoever asks could ask another node, too: one that runs nothing of it says so, by a 421.
 HAS_OTHERS = b"others"
+# Of one that all nodes have sent back: it waits where it is asked for, until that knows better.
+LAST = b"last"
 CHOSEN_VERSION = b"x-tokenyard-version"
 PROOF = b"x-tokenyard-peer"
 

@@ -37,14 +37,19 @@ class Tally:
         self.is_settled = False
         if not question.path.is_metered:
             settlement.is_metered = False
-        settlement.prompt_bytes = question.prompt_bytes
-        if question.output_limit is not None:
-            settlement.output_limit = limit_of_all(question.peek, question.output_limit)
+        self._note_size()
         meter.identify(settlement)
 
     def ask_instead(self, question: Question) -> None:
         """It waits for another version now."""
         self._question, self._slot = question, None
+        self._note_size()
+
+    def _note_size(self) -> None:
+        question, settlement = self._question, self.settlement
+        settlement.prompt_bytes = question.prompt_bytes
+        if question.output_limit is not None:
+            settlement.output_limit = limit_of_all(question.peek, question.output_limit)
 
     def forget(self) -> None:
         """It leaves no record here."""
