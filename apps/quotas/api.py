@@ -15,7 +15,7 @@ from apps.tenants.services import remove_tenant
 
 
 class TenantsView(ActorView):
-    rules = {"GET": Permission.SIGNED_IN, "POST": Permission.OPERATE}
+    rules = {"GET": Permission.SEE_TENANT, "POST": Permission.OPERATE}
 
     @extend_schema(responses=serializers.TenantSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002

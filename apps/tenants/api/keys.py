@@ -23,7 +23,7 @@ class MeView(ActorView):
 
 class APIKeysView(ActorView):
     tags_created = True
-    rules = {"GET": Permission.SIGNED_IN, "POST": Permission.CREATE_KEYS}
+    rules = {"GET": Permission.SEE_KEYS, "POST": Permission.CREATE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
@@ -56,6 +56,7 @@ class _OneKey(ActorView):
 
 class APIKeyView(_OneKey):
     rules = {"GET": Permission.SEE_KEYS, "DELETE": Permission.CREATE_KEYS}
+    also = {"DELETE": Permission.REVOKE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer)
     def get(self, request: Request, key_id: UUID) -> Response:  # noqa: ARG002
@@ -95,6 +96,15 @@ class PlaygroundKeysView(ActorView):
         return Response(serializers.APIKeySerializer(key).data | {"key": text}, status=201)
 
 
+def end_of(view: ActorView, asked: datetime | None) -> datetime | None:
+    """Of a token that a token makes, for whomever: it lasts no longer."""
+    own = view.request.auth.expires_at if isinstance(view.request.auth, ServiceToken) else None
+    if own is not None and asked is not None and asked > own:
+        text = f"is after {own.isoformat()}, when the token that asks ends"
+        raise InvalidInputError(f"expires_at: {text}", fields={"expires_at": text})
+    return asked or own
+
+
 class ServiceTokensView(ActorView):
     """The actor's own tokens; nobody sees another's."""
 
@@ -113,17 +123,9 @@ class ServiceTokensView(ActorView):
     def post(self, request: Request) -> Response:
         new = parsed(serializers.NewServiceTokenSerializer, request.data)
         owner = selectors.get_user(username=self.actor.name)
-        new["expires_at"] = self._end_of(new.get("expires_at"))
+        new["expires_at"] = end_of(self, new["expires_at"])
         token, text = services.create_service_token(actor=self.actor, owner=owner, now=self.now, **new)
         return Response(serializers.ServiceTokenSerializer(token).data | {"token": text}, status=201)
-
-    def _end_of(self, asked: datetime | None) -> datetime | None:
-        """A token makes none that outlives it."""
-        own = self.request.auth.expires_at if isinstance(self.request.auth, ServiceToken) else None
-        if own is not None and asked is not None and asked > own:
-            text = f"is after {own.isoformat()}, when the token that asks ends"
-            raise InvalidInputError(f"expires_at: {text}", fields={"expires_at": text})
-        return asked or own
 
 
 class ServiceTokenView(ActorView):

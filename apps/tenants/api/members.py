@@ -7,6 +7,7 @@ from rest_framework.response import Response
 from apps.common.parsing import parsed
 from apps.tenants import policies, selectors, serializers, services
 from apps.tenants.access import WRITES, ActorView
+from apps.tenants.api.keys import end_of
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Membership, ServiceToken
 
@@ -117,6 +118,7 @@ class ServiceAccountTokensView(ActorView):
     def post(self, request: Request, tenant_id: UUID, membership_id: UUID) -> Response:
         owner = self._account(tenant_id, membership_id).user
         new = parsed(serializers.NewServiceTokenSerializer, request.data)
+        new["expires_at"] = end_of(self, new["expires_at"])
         token, text = services.create_service_token(actor=self.actor, owner=owner, now=self.now, **new)
         return Response(serializers.ServiceTokenSerializer(token).data | {"token": text}, status=201)
 
