@@ -15,10 +15,11 @@ from apps.tenants.services import remove_tenant
 
 
 class TenantsView(ActorView):
-    rules = {"GET": Permission.SEE_TENANT, "POST": Permission.OPERATE}
+    rules = {"GET": Permission.SIGNED_IN, "POST": Permission.OPERATE}
 
     @extend_schema(responses=serializers.TenantSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
+        self.require_scope(Permission.SEE_TENANT)
         return self.paged(list_tenants(actor=self.actor), serializers.TenantSerializer)
 
     @extend_schema(request=serializers.NewTenantSerializer, responses={201: serializers.TenantSerializer})

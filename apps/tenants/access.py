@@ -15,7 +15,7 @@ from apps.common.errors import NotAllowedError
 from apps.common.rows import see_rows_of
 from apps.common.sessions import is_fresh
 from apps.rest.conventions.views import WRITE_METHODS, ConventionalView
-from apps.tenants.matrix import Permission, may_somewhere
+from apps.tenants.matrix import Permission, is_withheld, may_somewhere
 from apps.tenants.models import ServiceToken, User
 from apps.tenants.selectors import actor_of
 
@@ -76,6 +76,11 @@ class ActorView(ConventionalView):
     def require(self, is_allowed: bool) -> None:
         if not is_allowed:
             raise NotAllowedError("your role does not allow this")
+
+    def require_scope(self, permission: Permission) -> None:
+        """For a list of which everybody gets their part: a narrow token reads no more by it than one by one."""
+        if is_withheld(self.actor, permission):
+            raise NotAllowedError(f"the token's scopes leave out {permission.value}")
 
     def _may(self, method: str, permission: Permission) -> bool:
         return any(may_somewhere(self.actor, each) for each in (permission, self.also.get(method, permission)))

@@ -23,10 +23,11 @@ class MeView(ActorView):
 
 class APIKeysView(ActorView):
     tags_created = True
-    rules = {"GET": Permission.SEE_KEYS, "POST": Permission.CREATE_KEYS}
+    rules = {"GET": Permission.SIGNED_IN, "POST": Permission.CREATE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
+        self.require_scope(Permission.SEE_KEYS)
         return self.paged(selectors.list_keys(actor=self.actor), serializers.APIKeySerializer)
 
     @extend_schema(request=serializers.NewAPIKeySerializer, responses={201: serializers.ShownOnceAPIKeySerializer})
