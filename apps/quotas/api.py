@@ -19,6 +19,7 @@ class TenantsView(ActorView):
 
     @extend_schema(responses=serializers.TenantSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
+        self.require_scope(Permission.SEE_TENANT)
         return self.paged(list_tenants(actor=self.actor), serializers.TenantSerializer)
 
     @extend_schema(request=serializers.NewTenantSerializer, responses={201: serializers.TenantSerializer})

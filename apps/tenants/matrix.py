@@ -3,6 +3,7 @@
 A platform role holds for every tenant, a tenant role for its tenant and those below it.
 """
 
+from dataclasses import replace
 from enum import StrEnum
 from uuid import UUID
 
@@ -77,6 +78,11 @@ def may_somewhere(actor: Actor, permission: Permission) -> bool:
     """Whether the actor has the permission for the platform or for any tenant: what the door asks."""
     held = _platform_roles(actor) | {Role(role) for role in actor.roles.values()}
     return _is_in_scope(actor, permission) and bool(MATRIX[permission] & held)
+
+
+def is_withheld(actor: Actor, permission: Permission) -> bool:
+    """Whether a token's scopes leave out what its owner may."""
+    return not _is_in_scope(actor, permission) and may_somewhere(replace(actor, scopes=None), permission)
 
 
 def scopes_for(actor: Actor) -> list[str]:

@@ -94,6 +94,20 @@ def test_a_canary_is_moved_in_the_browser_and_every_gateway_follows(page, demo, 
     assert complaints == []
 
 
+def test_a_replica_that_comes_is_in_the_table_of_a_page_that_is_open(page, demo, operator, complaints):
+    sign_in(page, operator)
+    page.goto("/deployments/")
+    page.get_by_role("link", name=f"{demo['model']}-v1", exact=True).click()
+    rows = page.locator("#replicas tbody tr")
+    expect(rows).to_have_count(1)
+    page.get_by_role("button", name="Scale", exact=True).click()
+    page.locator("#scale input[name=replica_count]").fill("2")
+    page.locator("#scale").get_by_role("button", name="Scale", exact=True).click()
+    expect(rows).to_have_count(2, timeout=ARRIVES_MS)
+    expect(page.locator("#rollout")).to_contain_text("done", timeout=ARRIVES_MS)
+    assert complaints == []
+
+
 def generation_of(page):
     return int(re.search(r"generation (\d+)", page.locator(".entity-line").inner_text()).group(1))
 

@@ -33,7 +33,7 @@ def build(cache: Path, announce: Announce, root: Path = ROOT) -> Path:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with _only_one(directory.parent / ".lock"):
         if not (directory / MARKER).exists():
-            announce("compiling the gateway's hot path: about a minute, once for these sources")
+            announce("compiling the gateway's hot path: one to four minutes, once for these sources")
             _make(directory, root)
             _forget_old(directory.parent)
     return directory

@@ -134,6 +134,7 @@ async def _listening(arguments: argparse.Namespace, path: Path, stop: asyncio.Ev
     while True:
         taken = take_over(path) if arguments.take_over else None
         if taken is not None:
+            _stand_back_without_snapshot(arguments, taken)
             return taken
         try:
             return bind(arguments.host, arguments.port, arguments.admin_port)
@@ -142,6 +143,15 @@ async def _listening(arguments: argparse.Namespace, path: Path, stop: asyncio.Ev
             if not may_wait or time.monotonic() > until:
                 raise
         await asyncio.sleep(TAKE_OVER_AGAIN_S)
+
+
+def _stand_back_without_snapshot(arguments: argparse.Namespace, taken: Listening) -> None:
+    """Whoever serves has one: a successor that can read none would answer nobody in its place."""
+    file = snapshot_file_of(arguments)
+    if file.read_if_changed() or file.load_last_good():
+        return
+    taken.close()
+    raise SystemExit(f"the gateway that serves is left alone, as there is no snapshot to serve from here: {file.error}")
 
 
 def _pages(service: GatewayService) -> Pages:

@@ -20,7 +20,7 @@ from apps.console.usage_query import read_id, read_text
 from apps.limits.selectors.limits import list_limits
 from apps.limits.selectors.use import LimitUse, list_use
 from apps.quotas.selectors import find_policy
-from apps.routing.selectors.routes import list_public_models
+from apps.routing.selectors.routes import list_chat_models, list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.selectors import get_tenant, list_keys
@@ -34,7 +34,6 @@ KEY_PLACEHOLDER = "YOUR_KEY"
 RECENT_RECORDS = 6
 LIMITS_SHOWN = 5
 KEYS_SHOWN = 8
-GENERATE = "generate"
 
 
 @page(Permission.SEE_KEYS)
@@ -54,7 +53,7 @@ def tenant_home(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
         "records": page_of_records(scope=scope, size=RECENT_RECORDS)[0],
         "active_keys": list_keys(actor=request.actor, tenant_id=tenant.pk).usable(now())[:KEYS_SHOWN],
         "models": models,
-        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=_chat_models()),
+        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=list_chat_models()),
         "gateway_url": settings.GATEWAY_URL,
     }
     return render_page(request, "tenant_home.html", context)
@@ -66,9 +65,9 @@ def playground(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     require(policies.may_create_key(request.actor, tenant.pk))
     context = {
         "tenant": tenant,
-        "models": _chat_models(),
+        "models": list_chat_models(),
         "gateway_url": settings.GATEWAY_URL,
-        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=_chat_models()),
+        "snippets": snippets_for(gateway_url=settings.GATEWAY_URL, key=KEY_PLACEHOLDER, models=list_chat_models()),
     }
     return render_page(request, "playground.html", context)
 
@@ -97,10 +96,6 @@ def playground_record(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseB
         return HttpResponse(status=204)
     url = reverse("console:record", args=[found.record_id])
     return JsonResponse({"cost": str(measure(found.cost_usd, "usd")), "url": url})
-
-
-def _chat_models() -> list[str]:
-    return [name for name, task in list_public_models() if task == GENERATE]
 
 
 def _last_day(request: ConsoleRequest, tenant_id: UUID) -> UsageScope:

@@ -17,14 +17,13 @@ from apps.console.lists import csv_answer, is_csv, list_page, sorted_rows
 from apps.console.policies.snippets import api_call, snippets_for
 from apps.console.rendering import attempt, render_page, words_of_refusal
 from apps.console.usage_query import read_text
-from apps.routing.selectors.routes import list_public_models
+from apps.routing.selectors.routes import list_chat_models, list_public_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.models import APIKey, Tenant
 from apps.tenants.selectors import get_key, get_tenant, list_children, list_keys
 from apps.tenants.services import create_key, revoke_key, rotate_key
 
-GENERATE = "generate"
 COLUMNS = {"name": "name", "owner": "owner__username", "created": "id", "expires": "expires_at"}
 CSV = {
     "key": lambda key: key.name,
@@ -107,7 +106,7 @@ def _create(request: ConsoleRequest, tenant: Tenant, form: KeyForm) -> dict[str,
 
 
 def _shown_once(key: APIKey, text: str) -> dict[str, Any]:
-    models = key.allowed_models or [name for name, task in list_public_models() if task == GENERATE]
+    models = key.allowed_models or list_chat_models()
     snippets = snippets_for(gateway_url=settings.GATEWAY_URL, key=text, models=models)
     return {"key": key, "text": text, "snippets": snippets}
 

@@ -16,6 +16,7 @@ from apps.console.rendering import render_page
 from apps.console.selectors.offered import GENERATE, Offer, list_offers
 from apps.console.usage_query import read_text
 from apps.console.views.home import KEY_PLACEHOLDER
+from apps.routing.selectors.routes import list_chat_models
 from apps.tenants import policies
 from apps.tenants.matrix import Permission
 from apps.tenants.models import Tenant
@@ -51,7 +52,7 @@ def batches(request: ConsoleRequest, tenant_id: UUID) -> HttpResponseBase:
     """Gateways keep them; the reader's browser asks for them there."""
     tenant = get_tenant(actor=request.actor, tenant_id=tenant_id)
     require(policies.may_create_key(request.actor, tenant.pk))
-    model = next((offer.name for offer in list_offers(tenant=tenant, now=now()) if offer.task == GENERATE), "MODEL")
+    model = next(iter(list_chat_models()), "MODEL")
     context = {
         "tenant": tenant,
         "gateway_url": settings.GATEWAY_URL,

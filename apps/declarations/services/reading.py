@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
+from rest_framework.validators import UniqueValidator
 
 from apps.common.errors import DomainError, InvalidInputError
 from apps.common.problems import flattened
@@ -72,6 +73,8 @@ def _checked(kind: Kind[Any], content: dict[Any, Any], *, is_partial: bool) -> d
     reader = kind.spec(data=content, partial=is_partial)
     if unknown := [str(name) for name in content if name not in reader.fields]:
         raise ValidationError(dict.fromkeys(unknown, f"a {kind.name} has no such field"))
+    for field in reader.fields.values():  # that there is one already is what a document may well say
+        field.validators = [each for each in field.validators if not isinstance(each, UniqueValidator)]
     reader.is_valid(raise_exception=True)
     return dict(reader.validated_data)
 

@@ -24,6 +24,7 @@ class APIKeysView(ActorView):
 
     @extend_schema(responses=serializers.APIKeySerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
+        self.require_scope(Permission.SEE_KEYS)
         return self.paged(selectors.list_keys(actor=self.actor), serializers.APIKeySerializer)
 
     @extend_schema(request=serializers.NewAPIKeySerializer, responses={201: serializers.ShownOnceAPIKeySerializer})
@@ -53,6 +54,7 @@ class _OneKey(ActorView):
 
 class APIKeyView(_OneKey):
     rules = {"GET": Permission.SEE_KEYS, "DELETE": Permission.CREATE_KEYS}
+    also = {"DELETE": Permission.REVOKE_KEYS}
 
     @extend_schema(responses=serializers.APIKeySerializer)
     def get(self, request: Request, key_id: UUID) -> Response:  # noqa: ARG002

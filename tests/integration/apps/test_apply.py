@@ -18,6 +18,15 @@ from tests.factories.domain import NOW, make_node, make_people
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
 YARD = """
+kind: ServiceClass
+name: foremost
+rank: 7
+---
+kind: SLOProfile
+name: instant
+ttft_ms: 100
+tpot_ms: 10
+---
 kind: Route
 name: chat
 targets: [{version: "llama:v1", weight: 100}]
@@ -146,7 +155,7 @@ def test_a_dry_run_makes_nothing_of_nothing(operator):
 def test_all_is_done_or_nothing(operator):
     refused = apply(operator, YARD + "---\nkind: Deployment\nname: other\nversion: llama:v9\n")
     assert refused.status_code == 400
-    assert list(refused.json()["fields"]) == ["documents[8].version"]
+    assert list(refused.json()["fields"]) == ["documents[10].version"]
     assert not Model.objects.exists()
 
 

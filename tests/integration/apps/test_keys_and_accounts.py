@@ -140,6 +140,33 @@ def test_a_token_gives_on_no_more_than_it_has(people, client):
     assert same["scopes"] == ["self", "tenant:read"]
 
 
+def test_a_token_makes_a_service_account_none_that_outlives_it(people, client, account):
+    end = timezone.now() + timedelta(hours=1)
+    _, text = create_service_token(actor=SYSTEM, owner=people.owner, name="t", expires_at=end, now=timezone.now())
+    tokens = f"/api/v1/tenants/{people.tenant.pk}/service-accounts/{account.pk}/tokens/"
+    assert parse_datetime(bearer(client, text, "post", tokens, {"name": "n"}).json()["expires_at"]) == end
+    refused = bearer(client, text, "post", tokens, {"name": "later", "expires_at": "2031-01-01T00:00:00Z"})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["expires_at"])
+
+
+@pytest.mark.parametrize(("scope", "expected"), [("keys:revoke", 204), ("keys:write", 403), ("keys:read", 403)])
+def test_the_scope_that_revokes_anybodys_key_is_enough_for_that(people, client, key, scope, expected):
+    now = timezone.now()
+    _, text = create_service_token(actor=SYSTEM, owner=people.owner, name="t", scopes=[scope], now=now)
+    assert bearer(client, text, "delete", f"{KEYS}{key.pk}/").status_code == expected
+    rotation = bearer(client, text, "post", f"{KEYS}{key.pk}/rotation/", {"overlap_s": 0})
+    assert rotation.status_code == 403
+
+
+@pytest.mark.parametrize(("path", "scope"), [(KEYS, "keys:read"), ("/api/v1/tenants/", "tenant:read")])
+def test_a_token_lists_what_it_may_read_one_by_one(people, client, key, path, scope):
+    def ask(scopes):
+        _, text = create_service_token(actor=SYSTEM, owner=people.operator, name="t", scopes=scopes, now=timezone.now())
+        return bearer(client, text, path=path).status_code
+
+    assert (ask([scope]), ask(["self"]), ask(["platform:write"])) == (200, 403, 403)
+
+
 def test_a_token_without_the_account_in_its_scopes_leaves_other_tokens_and_sessions_alone(people, client):
     now = timezone.now()
     _, text = create_service_token(actor=SYSTEM, owner=people.owner, name="t", scopes=["tenant:read"], now=now)

@@ -11,20 +11,21 @@ from apps.audit.models import AuditEntry
 from apps.common.actors import SYSTEM
 from apps.common.models import LeaderLease
 from apps.common.services import lead
-from apps.deployments.models import NodeDesired, Replica, ReplicaEvent
+from apps.deployments.models import NodeDesired, Replica, ReplicaEvent, ReplicaState
 from apps.deployments.services.deployments import scale_deployment
 from apps.deployments.services.replicas import record_replica_reports
 from apps.fleet.models import Node, NodeState
 from apps.fleet.services.nodes import mark_silent_nodes, set_cordon
 from apps.placement.services.loop import reconcile
 from apps.routing.models import SnapshotGeneration
+from apps.routing.selectors.routes import list_chat_models
 from apps.routing.selectors.status import get_snapshot_status
 from apps.routing.services.gateways import record_gateway
 from apps.routing.services.routes import create_route, set_canary_weights
 from apps.routing.services.snapshots import publish_snapshot, snapshot_key
 from apps.tenants.services import create_key, revoke_key
 from apps.usage.services.prices import set_price
-from tests.factories.domain import NOW, make_deployment, make_node, make_tenant, make_version
+from tests.factories.domain import NOW, make_deployment, make_node, make_replica, make_tenant, make_version
 from workers.contracts.desired import DesiredState
 from workers.contracts.signing import open_signed, public_key_text
 from workers.contracts.snapshot import Price
@@ -283,3 +284,12 @@ def test_no_secret_reaches_the_audit():
     secrets = [text, key.key_sha256, Node.objects.get().token_sha256]
     assert not [secret for secret in secrets if secret in entries]
     assert AuditEntry.objects.filter(action="key.created", tenant_id=tenant.pk).count() == 1
+
+
+def test_who_begins_is_shown_a_model_that_an_engine_serves_before_one_that_none_does():
+    for name in ("a-idle", "b-served", "c-idle"):
+        version = make_version(model=name)
+        create_route(actor=SYSTEM, public_name=name, weights={version.pk: 1}, now=NOW)
+        state = ReplicaState.READY if name == "b-served" else ReplicaState.STARTING
+        make_replica(make_deployment(version), state=state, node=make_node(name), port=9000)
+    assert list_chat_models() == ["b-served", "a-idle", "c-idle"]

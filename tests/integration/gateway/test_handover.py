@@ -4,12 +4,13 @@ import asyncio
 import json
 import signal
 import socket
+import subprocess
 from threading import Timer
 
 import pytest
 
 from tests.support.fake_engines import fake_engine, free_port
-from tests.support.gateway_processes import gateway_process, spooled
+from tests.support.gateway_processes import gateway_command, gateway_process, spooled
 from tests.support.gateways import authorised, chat_body, snapshot_for
 from tests.support.raw_http import call, parse_response, request_bytes
 from workers.gateway.http import handover
@@ -109,6 +110,24 @@ async def test_a_successor_that_dies_before_it_listens_has_taken_nothing_away(tm
             with gateway_process(tmp_path, snapshot, port, "--take-over", admin_port=admin_port):
                 assert await wait_for_exit(old) == 0
                 assert (await call(port, "POST", CHAT, chat_body(max_tokens=2), authorised())).status == 200
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+async def test_a_successor_that_can_read_no_snapshot_leaves_the_one_that_serves_alone(tmp_path, processes):
+    port, admin_port = free_port(), free_port()
+    async with fake_engine("--served-model-name", "demo-chat") as engine:
+        snapshot = snapshot_for(("demo-chat", 100, [engine.port]))
+        with gateway_process(tmp_path, snapshot, port, admin_port=admin_port) as old:
+            known = await boot_id(admin_port)
+            options = ("--take-over", "--processes", processes)
+            command = gateway_command(tmp_path, snapshot, port, admin_port, *options)
+            (tmp_path / "snapshot.json").write_text("{broken")
+            ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+            assert (ended.returncode, "is left alone" in ended.stderr) == (1, True)
+            assert (old.poll(), await boot_id(admin_port)) == (None, known)
+            assert (await call(port, "POST", CHAT, chat_body(max_tokens=2), authorised())).status == 200
+            with gateway_process(tmp_path, snapshot, port, "--take-over", admin_port=admin_port):
+                assert await wait_for_another(admin_port, known) != known
 
 
 async def test_where_nobody_serves_a_successor_listens_by_itself(tmp_path):

@@ -40,6 +40,12 @@ class Listening(Struct, eq=False):
             with contextlib.suppress(OSError), predecessor:
                 predecessor.sendall(_READY)
 
+    def close(self) -> None:
+        """Ours of them only: the predecessor goes on with its own."""
+        for each in (self.serve, self.admin, self.predecessor):
+            if each is not None:
+                each.close()
+
 
 def bind(host: str, serve_port: int, admin_port: int) -> Listening:
     return Listening(listen(host, serve_port), listen(host, admin_port))
