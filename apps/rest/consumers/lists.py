@@ -40,7 +40,7 @@ class Listed:
 
     page: Page
     kind: str
-    person: str
+    person: str = field(default="", kw_only=True)
     visible: str
     resource_version: str
     cursor: str = field(default="")
