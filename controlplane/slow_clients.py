@@ -174,7 +174,7 @@ class Outbox:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `free`
         self._written = self._sent = 0
         self._is_complete = False
-        self._is_stalled = False
+        self._is_over = False
         self._more = asyncio.Event()
         self._caught_up = asyncio.Event()
 
@@ -183,10 +183,10 @@ class Outbox:
         if message["type"] == "http.response.start":
             self._head = message
             return
-        while self._written and self._is_full() and not self._is_stalled:
+        while self._written and self._is_full() and not self._is_over:
             self._caught_up.clear()
             await self._caught_up.wait()
-        if self._is_stalled:
+        if self._is_over:
             raise ClientStalledError
         self._write(message.get("body", b""))
         self._is_complete = not message.get("more_body", False)
@@ -208,9 +208,10 @@ class Outbox:
                 await self._more.wait()
                 is_over = await self._send_part()
         except TimeoutError as error:
-            self._is_stalled = True
-            self._caught_up.set()
             raise ClientStalledError from error
+        finally:  # however it ended: who waits for room would wait in a thread of Django's
+            self._is_over = True
+            self._caught_up.set()
 
     async def _send_part(self) -> bool:
         """Whether it was the last."""

@@ -200,3 +200,15 @@ async def test_who_takes_nothing_for_too_long_is_left_and_the_thread_is_told(mon
     await serve(threads, client)
     assert not threads.is_done.is_set()
     assert client.got == []
+
+
+async def test_a_server_that_can_send_no_more_holds_no_thread(monkeypatch):
+    monkeypatch.setattr(slow_clients, "MOST_WAITING_BYTES", 10)
+    threads, client = Threads(b"a" * 10, b"b" * 10), Client()
+
+    async def gone(message):
+        raise ConnectionResetError
+
+    client.send = gone
+    await asyncio.wait_for(serve(threads, client), 10)
+    assert not threads.is_done.is_set()
