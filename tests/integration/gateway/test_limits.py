@@ -17,7 +17,7 @@ from workers.contracts.limits import ACCOUNT_KEY, WINDOW_KEY, Block, LimitRule, 
 pytestmark = pytest.mark.integration
 
 EVERYWHERE = (0, 1, 2, 3)
-LONG = {"max_tokens": 400, "min_tokens": 400, "ignore_eos": True}
+LONG = {"max_tokens": 1200, "min_tokens": 1200, "ignore_eos": True}
 EIGHT_TOKENS = {"max_tokens": 8, "min_tokens": 8, "ignore_eos": True}
 LONGER = {"max_tokens": 4000, "min_tokens": 4000, "ignore_eos": True}
 
