@@ -55,10 +55,15 @@ class ChangeFeed:
     async def _run(self) -> None:
         while True:
             try:
-                kinds, self._seen = await self._look(self._seen)
-                for kind in kinds:
-                    for news in self._watchers.get(kind, ()):
-                        news.set()
+                await self._turn()
             except DatabaseError as error:
                 log.warning("a look for changes failed", extra={"error": str(error)})
             await asyncio.sleep(LOOK_EACH_S)
+
+    async def _turn(self) -> None:
+        """What came between a watcher's own look and the first one here is told by nothing: so that one wakes all."""
+        is_first = self._seen is None
+        kinds, self._seen = await self._look(self._seen)
+        for kind in self._watchers if is_first else kinds:
+            for news in self._watchers.get(kind, ()):
+                news.set()
