@@ -8,8 +8,6 @@ from django.db.models import Model, Q, QuerySet
 
 from apps.audit.models import AuditEntry
 
-_NEWEST = 50
-
 
 def list_entries(*, tenant_id: UUID | None = None) -> QuerySet[AuditEntry]:
     """All entries, or those of one tenant; newest first."""
@@ -22,10 +20,9 @@ def list_entries_of(*, subject_type: str, subject_id: str, limit: int = 3) -> li
 
 
 def has_entry(*, subject: Model, action: str, since: datetime) -> bool:
-    """Among the newest few of what was done to it."""
     name = subject._meta.model_name or ""  # noqa: SLF001 - Django's documented API
-    newest = list_entries_of(subject_type=name, subject_id=str(subject.pk), limit=_NEWEST)
-    return any(entry.action == action and entry.at >= since for entry in newest)
+    of_it = AuditEntry.objects.filter(subject_type=name, subject_id=str(subject.pk))
+    return of_it.filter(action=action, at__gte=since).exists()
 
 
 @dataclass(frozen=True, kw_only=True)

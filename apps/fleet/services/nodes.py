@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -163,37 +163,58 @@ def record_seen(*, node_ids: Sequence[UUID], now: datetime) -> list[UUID]:
     return [pk for pk, state in states.items() if state != NodeState.ONLINE]
 
 
-@transaction.atomic
 def record_accelerators(*, node_id: UUID, reports: Sequence[AcceleratorReport]) -> None:
-    """Rows for what is there now; those that are gone go. What has not changed is not written."""
-    known = {row.key: row for row in Accelerator.objects.select_for_update().filter(node_id=node_id)}
+    """Rows for what is there now; those that are gone go. What has not changed is neither locked nor written.
+
+    A link that is made anew tells all of it, and a thousand of them at once wait for each commit.
+    """
     facts = {report.key[:80] or f"{report.kind[:10]}{report.index}": _facts_of(report) for report in reports}
+    if not _differ(Accelerator.objects.filter(node_id=node_id), facts):
+        return
+    with transaction.atomic():
+        _write_accelerators(node_id, facts)
+        enqueue_soon_on_commit(RECONCILE)
+
+
+def _differ(rows: Iterable[Accelerator], facts: Mapping[str, Mapping[str, Any]]) -> bool:
+    known = {row.key: row for row in rows}
+    return known.keys() != facts.keys() or any(_changed(known[key], facts[key]) for key in facts)
+
+
+def _write_accelerators(node_id: UUID, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    known = {row.key: row for row in Accelerator.objects.select_for_update().filter(node_id=node_id)}
     new = [Accelerator(node_id=node_id, key=key, **values) for key, values in facts.items() if key not in known]
     Accelerator.objects.bulk_create(new)
     for key in facts.keys() & known.keys():
         _update_accelerator(known[key], facts[key])
     if gone := known.keys() - facts.keys():
         Accelerator.objects.filter(node_id=node_id, key__in=gone).delete()
-    enqueue_soon_on_commit(RECONCILE)
 
 
-@transaction.atomic
 def record_disk(*, node_id: UUID, report: DiskReport) -> None:
     """What was told when the link was made is as old as the link."""
-    node = Node.objects.select_for_update().filter(pk=node_id).first()
-    if node is None:
+    told = {"disk_free_bytes": report.free_bytes, "weights": report.weights}
+    known = Node.objects.filter(pk=node_id).values_list("inventory", flat=True).first()
+    if known is None or known == known | told:
         return
-    node.inventory |= {"disk_free_bytes": report.free_bytes, "weights": report.weights}
-    node.save(update_fields=["inventory"])
-    enqueue_soon_on_commit(RECONCILE)
+    with transaction.atomic():
+        node = Node.objects.select_for_update().filter(pk=node_id).first()
+        if node is not None:
+            node.inventory |= told
+            node.save(update_fields=["inventory"])
+            enqueue_soon_on_commit(RECONCILE)
 
 
-def _update_accelerator(row: Accelerator, facts: dict[str, Any]) -> None:
-    changed = [name for name, value in facts.items() if getattr(row, name) != value]
+def _update_accelerator(row: Accelerator, facts: Mapping[str, Any]) -> None:
+    changed = _changed(row, facts)
     for name in changed:
         setattr(row, name, facts[name])
     if changed:
         row.save(update_fields=changed)
+
+
+def _changed(row: Accelerator, facts: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in facts.items() if getattr(row, name) != value]
 
 
 def _facts_of(report: AcceleratorReport) -> dict[str, Any]:

@@ -7,7 +7,7 @@ telemetry_came   → what differs from what Postgres was told last
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
@@ -51,7 +51,7 @@ class LinkState:
     sequence: int = 0
     seen_at: datetime | None = None
     doubted_until: datetime | None = None
-    _replicas: Sequence[tuple[object, ...]] = ()
+    _replicas: Sequence[tuple[object, ...]] = field(default_factory=list)
     _gateway: tuple[object, ...] | None = None
     _accelerators: Sequence[tuple[object, ...]] = ()
     _disk: DiskReport | None = None
@@ -81,7 +81,7 @@ class LinkState:
 
     def telemetry_came(self, telemetry: NodeTelemetry, now: datetime) -> TelemetryNews:
         if self.doubted_until and now < self.doubted_until:
-            self._replicas, self._gateway, self._accelerators, self._disk = (), None, (), None
+            self._replicas = []
         return TelemetryNews(
             replicas=self._new_replicas(telemetry),
             gateway=self._new_gateway(telemetry),
@@ -91,10 +91,14 @@ class LinkState:
 
     def forget_written(self) -> None:
         """After a write that failed: the next telemetry is news again."""
-        self.seen_at, self._replicas, self._gateway, self._accelerators, self._disk = None, (), None, (), None
+        self.seen_at, self._replicas, self._gateway, self._accelerators, self._disk = None, [], None, (), None
 
     def doubt_written(self, now: datetime) -> None:
-        """All of it is news for a while: a loop that forgets a silent node's replicas may still be at it."""
+        """Its replicas are news for a while: a loop that forgets those of a silent node may still be at it.
+
+        No more than that. A thousand nodes that were taken for silent because this process was slow made it slower yet,
+        when each told all of itself again each second.
+        """
         self.doubted_until = now + SEEN_RESOLUTION
 
     def _new_replicas(self, telemetry: NodeTelemetry) -> list[ReplicaReport] | None:

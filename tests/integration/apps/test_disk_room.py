@@ -102,3 +102,15 @@ def test_what_a_disk_tells_of_a_node_that_was_removed_is_passed_over():
     Node.objects.all().delete()
     tell(node, 30)
     assert not Node.objects.exists()
+
+
+def test_what_a_node_tells_again_takes_no_lock_and_no_commit(django_assert_num_queries):
+    node = machine("n1", 25, acme_large=GIB)
+    reports = Accelerators(DescribedGPUs(read_machine("2xH100"))).sample()
+    with django_assert_num_queries(2) as queries:
+        record_accelerators(node_id=node.pk, reports=reports)
+        tell(node, 25, acme_large=GIB)
+    assert [query["sql"].split()[0] for query in queries] == ["SELECT", "SELECT"]
+    tell(node, 25)
+    node.refresh_from_db()
+    assert node.inventory["weights"] == {}

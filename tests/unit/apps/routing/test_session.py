@@ -4,7 +4,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from apps.routing.consumers.session import RETRY_S, LinkState, Newest
+from apps.routing.consumers.session import RETRY_S, LinkState, Newest, TelemetryNews
 from workers.contracts.desired import DesiredState
 from workers.contracts.link import DesiredPush, SnapshotPush, decode_to_agent
 from workers.contracts.telemetry import AcceleratorReport, DiskReport, GatewayReport, NodeTelemetry, ReplicaReport
@@ -13,6 +13,7 @@ pytestmark = pytest.mark.unit
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 DESIRED = msgspec.json.encode(DesiredState(node_id="n", generation=3, fence=1))
+NOTHING_NEW = TelemetryNews(replicas=None, gateway=None, accelerators=None, disk=None)
 NEWEST = Newest(snapshot=(7, b'{"signature":"s","payload":{}}'), desired=(3, DESIRED))
 
 
@@ -142,3 +143,17 @@ def test_one_that_was_taken_for_silent_says_again_what_it_said_before_for_as_lon
     link.doubt_written(NOW)
     told = [link.telemetry_came(report, NOW + timedelta(seconds=each)).replicas is not None for each in (1, 4, 6)]
     assert told == [True, True, False]
+
+
+def test_one_that_was_taken_for_silent_says_no_more_again_than_its_replicas():
+    link = state()
+    report = telemetry(
+        disk=DiskReport(free_bytes=1), accelerators=[AcceleratorReport(index=0, kind="gpu", name="H100")]
+    )
+    link.telemetry_came(report, NOW)
+    link.doubt_written(NOW)
+    assert link.telemetry_came(report, NOW) == NOTHING_NEW
+
+
+def test_a_node_that_runs_nothing_has_no_news_of_its_replicas():
+    assert state().telemetry_came(telemetry(), NOW).replicas is None
