@@ -6,7 +6,7 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import IsolationLevel
 from kombu import Queue
 
-from controlplane.settings import env
+from controlplane.settings import env, loops, rest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -201,90 +201,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 2 * VALKEY_TIMEOUT_S,
     "socket_keepalive": True,
 }
-CELERY_BEAT_SCHEDULE = {
-    "placement.reconcile": {"task": "placement.reconcile", "schedule": 2.0, "options": {"expires": 2}},
-    "routing.publish": {"task": "routing.publish", "schedule": 2.0, "options": {"expires": 2}},
-    "routing.run_experiments": {"task": "routing.run_experiments", "schedule": 10.0, "options": {"expires": 10}},
-    "fleet.check_liveness": {"task": "fleet.check_liveness", "schedule": 2.0, "options": {"expires": 2}},
-    "limits.recount": {"task": "limits.recount", "schedule": 2.0, "options": {"expires": 2}},
-    "limits.fetch_events": {"task": "limits.fetch_events", "schedule": 2.0, "options": {"expires": 2}},
-    "usage.make_partitions": {"task": "usage.make_partitions", "schedule": 60.0, "options": {"expires": 60}},
-    "telemetry.forget_decisions": {
-        "task": "telemetry.forget_decisions",
-        "schedule": 600.0,
-        "options": {"expires": 600},
-    },
-    "rest.forget": {"task": "rest.forget", "schedule": 60.0, "options": {"expires": 60}},
-    "telemetry.forget_prompts": {
-        "task": "telemetry.forget_prompts",
-        "schedule": 600.0,
-        "options": {"expires": 600},
-    },
-    "identity.forget_old": {"task": "identity.forget_old", "schedule": 600.0, "options": {"expires": 600}},
-    "usage.drop_old_partitions": {
-        "task": "usage.drop_old_partitions",
-        "schedule": 3600.0,
-        "options": {"expires": 3600},
-    },
-    "usage.meter_accelerators": {"task": "usage.meter_accelerators", "schedule": 30.0, "options": {"expires": 30}},
-    "usage.share_engine_time": {"task": "usage.share_engine_time", "schedule": 60.0, "options": {"expires": 60}},
-    "usage.watch_budgets": {"task": "usage.watch_budgets", "schedule": 60.0, "options": {"expires": 60}},
-    "usage.price_unpriced": {"task": "usage.price_unpriced", "schedule": 30.0, "options": {"expires": 30}},
-    "usage.rerate": {"task": "usage.rerate", "schedule": 10.0, "options": {"expires": 10}},
-    "tenants.forget_expired_keys": {
-        "task": "tenants.forget_expired_keys",
-        "schedule": 600.0,
-        "options": {"expires": 600},
-    },
-}
+CELERY_BEAT_SCHEDULE = loops.SCHEDULE
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "celerybeat-schedule")
 
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "apps.tenants.authentication.BearerTokenAuthentication",
-        "rest_framework.authentication.SessionAuthentication",
-    ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_THROTTLE_CLASSES": ["apps.rest.conventions.rates.ByWhoAsks"],
-    "DEFAULT_PARSER_CLASSES": ["apps.common.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_SCHEMA_CLASS": "apps.rest.conventions.schema.ConventionalSchema",
-    "EXCEPTION_HANDLER": "apps.common.problems.render_problem",
-    "URL_FORMAT_OVERRIDE": None,
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
-REST_DESCRIPTION = """
-Of every address:
-- Errors are `application/problem+json`.
-- `?dry_run=1` on a write says what it would do, and does not do it.
-- A thing has an `ETag`. A write with `If-Match` is refused (412) when what people set of it has changed since;
-  `If-None-Match` answers 304.
-- The same write with the same `Idempotency-Key` within 24 hours is done once.
-- `?watch=1` on a list of things with an id streams `text/event-stream`: ADDED, MODIFIED, DELETED, from the
-  `Resource-Version` of a list (`&resource_version=`) or the id of an event (`Last-Event-ID`) on.
-- 429 says in `Retry-After` when to come back.
-"""
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Tokenyard",
-    "VERSION": "1",
-    "OAS_VERSION": "3.1.1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SCHEMA_PATH_PREFIX": "/api/v1",
-    "COMPONENT_SPLIT_REQUEST": True,
-    "COMPONENT_SPLIT_PATCH": False,  # what a change must name, it must name by PATCH, too
-    "DESCRIPTION": REST_DESCRIPTION,
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "controlplane.openapi.document_conventions",
-    ],
-    "ENUM_NAME_OVERRIDES": {
-        "LimitKindEnum": "apps.limits.models.Kind",
-        "NodeStateEnum": "apps.fleet.models.NodeState",
-        "ReplicaStateEnum": "apps.deployments.models.ReplicaState",
-    },
-}
+REST_FRAMEWORK = rest.FRAMEWORK
+SPECTACULAR_SETTINGS = rest.SPECTACULAR
 
 LOGGING = {
     "version": 1,
