@@ -83,7 +83,7 @@ def _fence(cursor: Any, table: str, visible: sql.Composed) -> None:
 
 
 def _visible_rows(table: str, kind: str | None) -> sql.Composed | None:
-    """Which rows of a table a transaction sees; None for all. `kind` is the type of its tenants' ids, if it has them."""
+    """Which rows of a table a transaction sees; None for all. `kind` is the type of its tenants' ids."""
     if table in PARTS_OF:
         column, whole = map(sql.Identifier, PARTS_OF[table])
         return sql.SQL("EXISTS (SELECT 1 FROM {1} AS whole WHERE whole.id = {0})").format(column, whole)
