@@ -176,6 +176,7 @@ class Account:
         if self._is_placed:
             self.granted += max(answer.granted - ask.granted, 0)
             self._told_committed = ask.spent + ask.reserved
+            self._adopt_counted(answer.spent)
         else:
             self._place(answer)
         self.told = answer
@@ -197,6 +198,14 @@ class Account:
         self.granted += answer.granted
         self.spent += answer.spent
         self.returned += answer.returned
+
+    def _adopt_counted(self, counted: int) -> None:
+        """What was used before there was the limit may be recorded only after this process has been placed."""
+        if self.rule.kind in SPANS and counted > self.spent:
+            self._told_committed += counted - self.spent
+            self.spent = counted
+            self.granted += max(-self.free, 0)
+            self.is_dirty = True
 
     def give_back_if_idle(self, now: float) -> None:
         if not self.waiting and now - self.last_used_at >= IDLE_AFTER_S:
