@@ -58,18 +58,18 @@ class NewestFirst(CursorPagination):
         is_backwards = self.cursor is not None and self.cursor.reverse
         found = list(self._rows(queryset, is_backwards=is_backwards)[: self.page_size + 1])
         has_more, has_come_from = len(found) > self.page_size, self.cursor is not None
-        self.page = found[: self.page_size]
+        self.shown = found[: self.page_size]
         self.has_next, self.has_previous = (has_more, has_come_from)
         if is_backwards:
-            self.page.reverse()
+            self.shown.reverse()
             self.has_next, self.has_previous = (has_come_from, has_more)
-        return self.page
+        return self.shown
 
     def get_next_link(self) -> str | None:
-        return self._link(self.page[-1:], reverse=False) if self.has_next else None
+        return self._link(self.shown[-1:], reverse=False) if self.has_next else None
 
     def get_previous_link(self) -> str | None:
-        return self._link(self.page[:1], reverse=True) if self.has_previous else None
+        return self._link(self.shown[:1], reverse=True) if self.has_previous else None
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         parameters = super().get_schema_operation_parameters(view)
@@ -83,7 +83,7 @@ class NewestFirst(CursorPagination):
         rows = queryset.order_by(*ordering)
         if self.cursor is None or self.cursor.position is None:
             return rows
-        return rows.filter(behind(ordering, self._place(queryset, self.cursor.position)))
+        return rows.filter(behind(ordering, self._place(queryset, str(self.cursor.position))))
 
     def _place(self, queryset: QuerySet[Any], position: str) -> list[Any]:
         texts, names = position.split(_BETWEEN), [each.removeprefix("-") for each in self.ordering]
@@ -97,7 +97,7 @@ class NewestFirst(CursorPagination):
 
     def _link(self, last: list[Any], *, reverse: bool) -> str:
         """Of a page without rows, all of which have gone meanwhile, the list's other end."""
-        position = self._get_position_from_instance(last[0], self.ordering) if last else None
+        position: Any = self._get_position_from_instance(last[0], self.ordering) if last else None
         link: str = self.encode_cursor(Cursor(offset=0, reverse=reverse, position=position))
         return link
 
