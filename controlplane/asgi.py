@@ -6,11 +6,14 @@ from random import SystemRandom
 from a2wsgi import WSGIMiddleware
 from django.core.wsgi import get_wsgi_application
 
+from controlplane.starting import said_plainly
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
 WEB_THREADS = 8
 
-wsgi = get_wsgi_application()
+with said_plainly():
+    wsgi = get_wsgi_application()
 from apps.common.parsing import BIGGEST_BODY_BYTES  # noqa: E402 - only after Django is set up
 from apps.rest.consumers.watch import WatchApp  # noqa: E402 - likewise
 from controlplane.slow_clients import SlowClients  # noqa: E402 - likewise

@@ -9,6 +9,7 @@ from django.conf import settings
 from kombu import Connection
 
 from apps.common.rows import every_tenant
+from controlplane.starting import said_plainly
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
@@ -34,6 +35,8 @@ class EagerAMQP(AMQP):
     Connection = EagerConnection
 
 
+with said_plainly():
+    installed = settings.INSTALLED_APPS  # reads all of them
 app = Celery("tokenyard", task_cls=LoopTask, amqp=EagerAMQP)
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(lambda: settings.INSTALLED_APPS)
+app.autodiscover_tasks(lambda: installed)

@@ -2,6 +2,9 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from controlplane.starting import said_plainly
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings.dev")
 
-application = get_wsgi_application()
+with said_plainly():
+    application = get_wsgi_application()

@@ -1,10 +1,12 @@
 """Letters through Django's mail backend. One that cannot be sent is logged without its text, which may hold a link.
 
-They are sent beside the request: how long an answer takes must not tell whether there was somebody to write to.
+They are written and sent beside the request: how long an answer takes must not tell whether there was somebody to write
+to.
 """
 
 import logging
 import smtplib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -13,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import send_mail
 from django.core.mail.backends.filebased import EmailBackend as Files
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 
 log = logging.getLogger(__name__)
 
@@ -33,16 +35,31 @@ class PrivateFiles(Files):
 
 
 def send_on_commit(*, to: str, subject: str, text: str) -> None:
-    transaction.on_commit(lambda: _hand_over(to, subject, text))
+    transaction.on_commit(lambda: _hand_over(lambda: _send(to, subject, text)))
 
 
-def _hand_over(to: str, subject: str, text: str) -> None:
+def write_beside(write: Callable[[], None]) -> None:
+    """What makes a letter, where even the time for that would tell who there is."""
+    _hand_over(write if settings.LETTERS_AT_ONCE else lambda: _write(write))
+
+
+def _hand_over(work: Callable[[], None]) -> None:
     if settings.LETTERS_AT_ONCE:
-        _send(to, subject, text)
+        work()
     elif _room.acquire(blocking=False):
-        _sender.submit(_send, to, subject, text).add_done_callback(lambda _: _room.release())
+        _sender.submit(work).add_done_callback(lambda _: _room.release())
     else:
         log.warning("a letter was not sent", extra={"error": "too many wait"})
+
+
+def _write(write: Callable[[], None]) -> None:
+    """With a connection of this thread's, which nobody else would close."""
+    try:
+        write()
+    except DatabaseError as error:
+        log.warning("a letter was not written", extra={"error": type(error).__name__})
+    finally:
+        connection.close()
 
 
 def _send(to: str, subject: str, text: str) -> None:

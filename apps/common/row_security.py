@@ -2,7 +2,8 @@
 
 The web processes sign in as a role that owns nothing. A table with a `tenant_id` shows it only rows of the tenants that
 the transaction has named (rows.py). A new table is covered without a line of its own; what it cannot do, like changing
-the audit trail, is not granted.
+the audit trail, is not granted. Rows that hang on a tenant's are seen with them (PARTS_OF); rows that may be about any
+tenant and name none are for those who see every tenant (OF_ALL_TENANTS).
 """
 
 from typing import Any
@@ -18,6 +19,8 @@ APPEND_ONLY = ("audit_auditentry",)
 NOTED_BY_TRIGGERS = ("rest_change",)  # also of rows that who changed them may not see
 SHARED_DEFAULTS = ("limits_limit",)  # a row without a tenant holds for all, so that all may read it
 READ_ONLY = ("django_migrations",)
+PARTS_OF = {"usage_budgetalert": ("budget_id", "usage_budget")}
+OF_ALL_TENANTS = ("usage_quarantinedrecord", "usage_total")
 _TABLES = """
 SELECT c.relname, format_type(a.atttypid, NULL)
 FROM pg_class c LEFT JOIN pg_attribute a
@@ -34,8 +37,8 @@ def secure_tables(**_: Any) -> None:
         cursor.execute(_TABLES, [TENANTS])
         for table, kind in cursor.fetchall():
             _grant(cursor, table)
-            if kind:
-                _fence(cursor, table, kind)
+            if (visible := _visible_rows(table, kind)) is not None:
+                _fence(cursor, table, visible)
         role = sql.Identifier(settings.WEB_DATABASE_ROLE)
         cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(role))
         cursor.execute(sql.SQL("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {}").format(role))
@@ -62,13 +65,12 @@ def _grant(cursor: Any, table: str) -> None:
     cursor.execute(sql.SQL("GRANT " + rights + " ON {table} TO {role}").format(**names))
 
 
-def _fence(cursor: Any, table: str, kind: str) -> None:
+def _fence(cursor: Any, table: str, visible: sql.Composed) -> None:
     """An audit entry is written by whoever acts, also about what is no tenant's."""
     name = sql.Identifier(table)
     cursor.execute(sql.SQL("ALTER TABLE {0} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY").format(name))
     for policy in ("tenant_rows", "tenant_rows_added", "tenant_defaults"):
         cursor.execute(sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(sql.Identifier(policy), name))
-    visible = _visible_rows("id" if table == TENANTS else "tenant_id", kind)
     if table in APPEND_ONLY + NOTED_BY_TRIGGERS:
         cursor.execute(sql.SQL("CREATE POLICY tenant_rows_added ON {} FOR INSERT WITH CHECK (true)").format(name))
     if table in APPEND_ONLY:
@@ -80,10 +82,23 @@ def _fence(cursor: Any, table: str, kind: str) -> None:
         cursor.execute(shared.format(name))
 
 
-def _visible_rows(column: str, kind: str) -> sql.Composed:
+def _visible_rows(table: str, kind: str | None) -> sql.Composed | None:
+    """Which rows of a table a transaction sees; None for all. `kind` is the type of its tenants' ids."""
+    if table in PARTS_OF:
+        column, whole = map(sql.Identifier, PARTS_OF[table])
+        return sql.SQL("EXISTS (SELECT 1 FROM {1} AS whole WHERE whole.id = {0})").format(column, whole)
+    if table in OF_ALL_TENANTS:
+        return sql.SQL("(SELECT {}) = {}").format(_setting(), sql.Literal(EVERY))
+    return None if kind is None else _rows_of_tenants("id" if table == TENANTS else "tenant_id", kind)
+
+
+def _rows_of_tenants(column: str, kind: str) -> sql.Composed:
     """The setting is read, and taken apart, once per statement, hence the sub-selects."""
-    setting = sql.SQL("current_setting({}, true)").format(sql.Literal(SETTING))
     return sql.SQL(
         "(SELECT {setting}) = {every} "
         "OR {column} = ANY ((SELECT string_to_array(nullif({setting}, {every}), ',')::{kind}[])::{kind}[])"
-    ).format(setting=setting, every=sql.Literal(EVERY), column=sql.Identifier(column), kind=sql.SQL(kind))
+    ).format(setting=_setting(), every=sql.Literal(EVERY), column=sql.Identifier(column), kind=sql.SQL(kind))
+
+
+def _setting() -> sql.Composed:
+    return sql.SQL("current_setting({}, true)").format(sql.Literal(SETTING))

@@ -14,6 +14,7 @@ from apps.console.navigation import Group, groups_for, role_line
 from apps.tenants.selectors import name_tenants
 
 T = TypeVar("T")
+TOO_MANY = 429
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,14 @@ def attempt(form: Form, change: Callable[[], T]) -> T | None:
     except DomainError as error:
         _show_refusal(form, error)
         return None
+
+
+def tell_wait(response: HttpResponse, form: Form | None) -> HttpResponse:
+    """A page with a message is fine for a person; a wait is told to programs, too."""
+    retry_after_s = getattr(getattr(form, "refusal", None), "retry_after_s", None)
+    if retry_after_s is not None:
+        response.status_code, response.headers["Retry-After"] = TOO_MANY, str(retry_after_s)
+    return response
 
 
 def sentence(words: str) -> str:

@@ -8,9 +8,16 @@ from rest_framework.response import Response
 from apps.common.parsing import parsed
 from apps.registry import selectors, serializers, services
 from apps.tenants.access import OperatorView
+from apps.tenants.matrix import Permission
 
 
-class ModelsView(OperatorView):
+class CatalogueView(OperatorView):
+    """Who prices models reads which there are."""
+
+    also = {"GET": Permission.SET_PRICES}
+
+
+class ModelsView(CatalogueView):
     @extend_schema(responses=serializers.ModelSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return self.paged(selectors.list_models(), serializers.ModelSerializer)
@@ -22,7 +29,7 @@ class ModelsView(OperatorView):
         return Response(serializers.ModelSerializer(model).data, status=201)
 
 
-class ModelView(OperatorView):
+class ModelView(CatalogueView):
     @extend_schema(responses=serializers.ModelSerializer)
     def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.ModelSerializer(selectors.get_model(model_id)).data)
@@ -33,7 +40,7 @@ class ModelView(OperatorView):
         return Response(status=204)
 
 
-class VersionsView(OperatorView):
+class VersionsView(CatalogueView):
     @extend_schema(responses=serializers.VersionSerializer(many=True))
     def get(self, request: Request, model_id: UUID) -> Response:  # noqa: ARG002
         model = selectors.get_model(model_id)
@@ -60,13 +67,13 @@ class ModelFactsView(OperatorView):
         return Response(serializers.FactsSerializer(services.fetch_facts(**asked)).data)
 
 
-class AllVersionsView(OperatorView):
+class AllVersionsView(CatalogueView):
     @extend_schema(operation_id="all_versions_list", responses=serializers.VersionSerializer(many=True))
     def get(self, request: Request) -> Response:  # noqa: ARG002
         return self.paged(selectors.list_versions(), serializers.VersionSerializer)
 
 
-class VersionView(OperatorView):
+class VersionView(CatalogueView):
     @extend_schema(responses=serializers.VersionSerializer)
     def get(self, request: Request, version_id: UUID) -> Response:  # noqa: ARG002
         return Response(serializers.VersionSerializer(selectors.get_version(version_id)).data)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from uuid import UUID
 
 from apps.common.actors import Actor
@@ -98,7 +98,7 @@ def normal_networks(texts: Iterable[str]) -> list[str]:
     found = set()
     for text in texts:
         try:
-            found.add(str(ip_network(text.strip(), strict=False)))
+            found.add(str(_network(text)))
         except ValueError as error:
             message = f"{text[:50]!r} is no address or range; write 10.0.0.0/8 or 2001:db8::/32"
             raise InvalidInputError(message, fields={"networks": message}) from error
@@ -106,6 +106,13 @@ def normal_networks(texts: Iterable[str]) -> list[str]:
         message = f"at most {MAX_KEY_NETWORKS} ranges"
         raise InvalidInputError(message, fields={"networks": message})
     return sorted(found)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    """The zone of a link is the client's machine's own word, which no gateway knows."""
+    if "%" in text:
+        raise ValueError(text)
+    return ip_network(text.strip(), strict=False)
 
 
 def normal_paths(texts: Iterable[str], *, known: Iterable[str]) -> list[str]:

@@ -28,6 +28,11 @@ API_REQUIRES_IF_MATCH = env.text("TOKENYARD_API_REQUIRES_IF_MATCH", "0") == "1"
 API_MOST_WATCHERS = env.integer("TOKENYARD_API_MOST_WATCHERS", 200, low=0, high=10_000)  # of one web process
 API_MOST_WATCHERS_EACH = env.integer("TOKENYARD_API_MOST_WATCHERS_EACH", 50, low=0, high=10_000)  # of them, a person's
 
+# docs/howto/tenants.md. Of those that work.
+KEYS_MOST = env.integer("TOKENYARD_KEYS_MOST", 1000, low=1, high=100_000)  # of a tenant
+KEYS_MOST_EACH = env.integer("TOKENYARD_KEYS_MOST_EACH", 200, low=1, high=100_000)  # of them, a person's
+TOKENS_MOST_EACH = env.integer("TOKENYARD_TOKENS_MOST_EACH", 100, low=1, high=100_000)  # a person's service tokens
+
 HUB_URL = env.http_url("TOKENYARD_HUB_URL", "https://huggingface.co")  # or a mirror of it
 HUB_TOKEN = env.text("TOKENYARD_HUB_TOKEN", "")
 OBJECT_STORES = env.stores("TOKENYARD_STORES")  # docs/howto/object-stores.md

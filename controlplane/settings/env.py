@@ -67,13 +67,18 @@ def stores(name: str) -> list[StoreAddress]:
 
 def http_url(name: str, default: str | None = None) -> str:
     value = text(name, default).rstrip("/")
-    try:
-        parts = urlsplit(value)
-    except ValueError:  # http://[
-        parts = urlsplit("")
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    if not _is_http_url(value):
         raise ImproperlyConfigured(f"{name} must look like http://host:port, not {value!r}.")
     return value
+
+
+def _is_http_url(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        is_reachable = bool(parts.hostname) and parts.port != 0  # a port that is none raises
+    except ValueError:  # http://[
+        return False
+    return parts.scheme in {"http", "https"} and is_reachable and value.isprintable() and " " not in value
 
 
 def valkey_url(name: str, default: str | None = None) -> str:
@@ -118,15 +123,15 @@ def role(name: str, default: str) -> tuple[str, str]:
 
 def openid_provider() -> dict[str, Any]:
     """Without TOKENYARD_OIDC_ISSUER nobody signs in that way."""
-    issuer = text("TOKENYARD_OIDC_ISSUER", "-")
-    if issuer == "-":
+    if text("TOKENYARD_OIDC_ISSUER", "-") == "-":
         return {"issuer": ""}
+    issuer = issuer_url("TOKENYARD_OIDC_ISSUER")
     try:
         rules = read_group_rules(text("TOKENYARD_OIDC_GROUPS", "{}"))
     except ValueError as error:
         raise ImproperlyConfigured(f"TOKENYARD_OIDC_GROUPS is wrong: {error}.") from error
     return {
-        "issuer": http_url("TOKENYARD_OIDC_ISSUER"),
+        "issuer": issuer,
         "name": text("TOKENYARD_OIDC_NAME", host_of(issuer)),
         "client_id": text("TOKENYARD_OIDC_CLIENT_ID"),
         "client_secret": text("TOKENYARD_OIDC_CLIENT_SECRET"),
@@ -134,6 +139,15 @@ def openid_provider() -> dict[str, Any]:
         "groups_claim": text("TOKENYARD_OIDC_GROUPS_CLAIM", "groups"),
         "group_rules": rules,
     }
+
+
+def issuer_url(name: str) -> str:
+    """As OpenID Connect has it: the configuration's address is made by adding to it."""
+    value = http_url(name)
+    parts = urlsplit(value)
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ImproperlyConfigured(f"{name} must be an issuer without ?, # or user, such as https://id.example/realm.")
+    return value
 
 
 def signing_seed(name: str, value: str) -> bytes:

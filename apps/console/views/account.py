@@ -16,7 +16,7 @@ from apps.common.sessions import CONFIRMED_AT, SIGN_IN_ID
 from apps.console.access import ConsoleRequest, everybody, page, safe_path
 from apps.console.devices import visitor_of
 from apps.console.forms import CodeForm, ConfirmForm, PasswordForm, TokenForm
-from apps.console.rendering import attempt, render_page
+from apps.console.rendering import attempt, render_page, tell_wait
 from apps.identity.models import SignInSession
 from apps.identity.selectors import count_recovery_codes, find_second_factor, get_session, list_sessions
 from apps.identity.services.second_factor import (
@@ -48,7 +48,7 @@ def confirm(request: ConsoleRequest) -> HttpResponseBase:
         request.session[CONFIRMED_AT] = now().timestamp()
         return redirect(safe_path(request, request.POST.get("next")))
     context = {"form": form, "next": safe_path(request, request.GET.get("next") or request.POST.get("next"))}
-    return render_page(request, "confirm.html", context)
+    return tell_wait(render_page(request, "confirm.html", context), form)
 
 
 @page(everybody, is_dangerous=True)

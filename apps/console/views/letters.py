@@ -12,7 +12,7 @@ from apps.common.actors import Actor
 from apps.common.rows import every_tenant
 from apps.console.access import open_page
 from apps.console.forms import JoinForm, NewPasswordForm, ResetForm
-from apps.console.rendering import attempt
+from apps.console.rendering import attempt, tell_wait
 from apps.console.views.session import complete_sign_in
 from apps.identity.selectors import find_reset
 from apps.identity.services.passwords import ask_for_reset, reset_password
@@ -83,4 +83,4 @@ def _show(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpR
 
     A stricter one would have browsers send their forms from "null", which the protection against forgery refuses.
     """
-    return render(request, f"console/pages/{template}", context)
+    return tell_wait(render(request, f"console/pages/{template}", context), context.get("form"))

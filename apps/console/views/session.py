@@ -18,7 +18,7 @@ from apps.console.devices import remember_device, visitor_of
 from apps.console.forms import CodeForm, SignInForm
 from apps.console.navigation import home_of
 from apps.console.palette import list_entries
-from apps.console.rendering import attempt
+from apps.console.rendering import attempt, tell_wait
 from apps.console.usage_query import read_text
 from apps.identity import openid
 from apps.identity.selectors import find_second_factor
@@ -30,6 +30,7 @@ from apps.tenants.selectors import find_active_user
 PENDING = "pending_sign_in"
 NEXT = "after_sign_in"
 PENDING_FOR_S = 300
+_PROVIDER_IS_AWAY = 502
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
@@ -133,12 +134,6 @@ def _show(request: HttpRequest, template: str, form: Any, refusal: DomainError |
         "next": _next_of(request) if request.GET.get("next") or request.POST.get("next") else "",
         "provider": settings.OIDC.get("name", ""),
     }
-    response = render(request, f"console/pages/{template}", context, status=_status_of(refusal))
-    if retry_after_s := getattr(refusal, "retry_after_s", None):
-        response.headers["Retry-After"] = str(retry_after_s)
-    return response
-
-
-def _status_of(refusal: DomainError | None) -> int:
-    """A page with a message is fine for a person; a wait is told to programs, too."""
-    return refusal.status if refusal is not None and refusal.status in {429, 502} else 200
+    is_away = refusal is not None and refusal.status == _PROVIDER_IS_AWAY
+    page = render(request, f"console/pages/{template}", context, status=_PROVIDER_IS_AWAY if is_away else 200)
+    return tell_wait(page, form)

@@ -7,7 +7,7 @@ from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.credentials import PASSWORD_RESET, issue_credential
 from apps.common.errors import NotFoundError
-from apps.common.mail import send_on_commit
+from apps.common.mail import send_on_commit, write_beside
 from apps.identity.models import PasswordReset
 from apps.identity.policies import letter_buckets, reset_is_for
 from apps.identity.selectors import find_reset, find_user_by_name
@@ -24,7 +24,7 @@ def ask_for_reset(*, name: str, address: str, now: datetime) -> bool:
     take_attempt(buckets=letter_buckets(account=name, address=address), now=now)
     user = find_user_by_name(name)
     if user is not None and user.is_active and user.email and user.has_usable_password():
-        _send_letter(user, now)
+        write_beside(lambda: _send_letter(user, now))
     return True
 
 

@@ -33,6 +33,7 @@ from workers.contracts.limit_periods import period_at
 log = logging.getLogger(__name__)
 
 EACH_S = 3600
+SECOND_AFTER_S = 10  # for records that were on their way when there was no limit yet
 AFTER_A_DEATH_EACH_S = 5
 SHARE_OF_TIME = 20  # a count that took a second is not made again for so many
 SILENT_MS = 3_000
@@ -68,6 +69,15 @@ class _Holders:
 
     alive: frozenset[str]
     has_died: bool
+
+
+@dataclass(frozen=True)
+class _Count:
+    """When a period was counted last, how long that took, and how often it has been."""
+
+    at_s: float
+    took_s: float
+    times: int
 
 
 def recount_limits(*, holder: str, now: datetime) -> int:
@@ -107,26 +117,28 @@ def _recount_if_due(limit: Limit, now: datetime) -> int:
     for zone, tenants in _tenants_by_zone(limit).items():
         for period in _periods(limit.kind, ZoneInfo(zone), now):
             marker = contract.marker_of(rule_of(limit), period)
-            began_s = time.monotonic()
-            if not _is_due(client.get(contract.COUNTED_KEY + marker), holders, now):
+            began_s, before = time.monotonic(), _read_count(client.get(contract.COUNTED_KEY + marker))
+            if before is not None and not _is_due(before, holders, now):
                 continue
             if _recount(client, limit, tenants, period, now):
-                _note_counted(client, marker, period, now, took_s=time.monotonic() - began_s)
+                times, took_s = (1 if before is None else before.times + 1), time.monotonic() - began_s
+                note = f"{now.timestamp():.0f} {took_s:.3f} {times}"
+                client.set(contract.COUNTED_KEY + marker, note, ex=_keep_s(period))
                 counted += 1
     return counted
 
 
-def _note_counted(client: Any, marker: str, period: contract.Period, now: datetime, *, took_s: float) -> None:
-    client.set(contract.COUNTED_KEY + marker, f"{now.timestamp():.0f} {took_s:.3f}", ex=_keep_s(period))
+def _read_count(noted: bytes | None) -> _Count | None:
+    """A former release noted no times, and no duration before that."""
+    if noted is None:
+        return None
+    at_s, took_s, times = [*noted.decode().split(" "), "0", "2"][:3]
+    return _Count(float(at_s), float(took_s), int(times))
 
 
-def _is_due(counted_at: bytes | None, holders: _Holders, now: datetime) -> bool:
-    if counted_at is None:
-        return True
-    at_s, _, took_s = counted_at.decode().partition(" ")
-    age_s, rest_s = now.timestamp() - float(at_s), float(took_s or 0) * SHARE_OF_TIME
-    each_s = AFTER_A_DEATH_EACH_S if holders.has_died else EACH_S
-    return age_s >= max(each_s, rest_s)
+def _is_due(count: _Count, holders: _Holders, now: datetime) -> bool:
+    each_s = AFTER_A_DEATH_EACH_S if holders.has_died else SECOND_AFTER_S if count.times == 1 else EACH_S
+    return now.timestamp() - count.at_s >= max(each_s, count.took_s * SHARE_OF_TIME)
 
 
 def _periods(kind: str, zone: ZoneInfo, now: datetime) -> Iterator[contract.Period]:

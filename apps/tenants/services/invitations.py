@@ -45,12 +45,7 @@ def invite(*, actor: Actor, tenant: Tenant, email: str, role: str, now: datetime
 @transaction.atomic
 def accept_invitation(*, actor: Actor, token: str, user: User, now: datetime) -> Membership:
     """Works once, also for two who click at the same time."""
-    found = find_invitation(text=token, now=now)
-    if found is not None:
-        lock_tenant(found.tenant_id)
-    invitation = Invitation.objects.select_for_update().filter(pk=found.pk).first() if found else None
-    if invitation is None or not invitation.is_open(now):
-        raise NotFoundError("this invitation is used, withdrawn or too old")
+    invitation = _lock_open(token, now)
     if Membership.objects.filter(tenant=invitation.tenant, user=user).exists():
         raise ConflictError(f"you are a member of {invitation.tenant.name} already")
     invitation.accepted_at = now
@@ -61,9 +56,7 @@ def accept_invitation(*, actor: Actor, token: str, user: User, now: datetime) ->
 @transaction.atomic
 def join_by_invitation(*, token: str, username: str, password: str, now: datetime) -> Membership:
     """A new user with the address that was invited, which is not repeated where somebody has it already."""
-    found = find_invitation(text=token, now=now)
-    if found is None:
-        raise NotFoundError("this invitation is used, withdrawn or too old")
+    found = _lock_open(token, now)  # who comes second is told so, and not that the first has the address already
     is_taken = User.objects.filter(email__iexact=found.email).exists()
     actor = Actor(user_id=None, name=username)
     user = create_user(
@@ -84,6 +77,16 @@ def revoke_invitation(*, actor: Actor, invitation: Invitation, now: datetime) ->
             now=now,
             tenant_id=invitation.tenant_id,
         )
+
+
+def _lock_open(token: str, now: datetime) -> Invitation:
+    found = find_invitation(text=token, now=now)
+    if found is not None:
+        lock_tenant(found.tenant_id)
+    invitation = Invitation.objects.select_for_update().filter(pk=found.pk).first() if found else None
+    if invitation is None or not invitation.is_open(now):
+        raise NotFoundError("this invitation is used, withdrawn or too old")
+    return invitation
 
 
 def _letter(actor: Actor, tenant: Tenant, link: str) -> str:

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from apps.audit.services import record_change
@@ -26,6 +27,10 @@ from apps.tenants.services.people import PUBLISH
 from workers.contracts.paths import CLIENT_PATHS
 
 
+class TooManyKeysError(ConflictError):
+    code = "too_many_keys"
+
+
 @transaction.atomic
 def create_key(
     *,
@@ -48,6 +53,8 @@ def create_key(
     _refuse_former_member(actor, tenant)
     if locked.children.present().exists():
         raise ConflictError("keys belong to a leaf: make the key for a tenant below this one")
+    if kind == KeyKind.NORMAL:  # those of a playground make room by themselves
+        _refuse_beyond_most(locked, owner_id, is_rotation=replaces is not None, now=now)
     credential = issue_credential(API_KEY)
     key = APIKey(
         tenant=tenant,
@@ -130,6 +137,19 @@ def forget_expired_playground_keys(*, now: datetime) -> int:
     old = APIKey.objects.filter(kind=KeyKind.PLAYGROUND, expires_at__lt=now - timedelta(days=1))
     deleted, _ = old.delete()
     return deleted
+
+
+def _refuse_beyond_most(tenant: Tenant, owner_id: UUID | None, *, is_rotation: bool, now: datetime) -> None:
+    """With the tenant locked. Keys in their overlap are let be, or a full tenant could not rotate; as many, though."""
+    keys = APIKey.objects.usable(now).filter(tenant=tenant, kind=KeyKind.NORMAL)
+    counted, times = (keys, 2) if is_rotation else (keys.filter(successors=None), 1)
+    if counted.count() >= times * settings.KEYS_MOST:
+        raise TooManyKeysError(f"{tenant.name} has {settings.KEYS_MOST} keys that work, the most; revoke one first")
+    if owner_id is not None and counted.filter(owner_id=owner_id).count() >= times * settings.KEYS_MOST_EACH:
+        most = settings.KEYS_MOST_EACH
+        raise TooManyKeysError(
+            f"whoever owns it has {most} keys of {tenant.name} that work, the most; revoke one first"
+        )
 
 
 def _refuse_former_member(actor: Actor, tenant: Tenant) -> None:

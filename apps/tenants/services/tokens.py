@@ -2,16 +2,22 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.credentials import SERVICE_TOKEN, issue_credential
-from apps.common.errors import InvalidInputError
+from apps.common.errors import ConflictError, InvalidInputError
 from apps.common.saving import save_checked
 from apps.tenants.matrix import scopes_for
 from apps.tenants.models import ServiceToken, User
 from apps.tenants.selectors import actor_of
+
+
+class TooManyTokensError(ConflictError):
+    code = "too_many_tokens"
 
 
 @transaction.atomic
@@ -31,6 +37,7 @@ def create_service_token(
     expires_at = _end_of(actor, expires_at)
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("the expiry is in the past", fields={"expires_at": "is in the past"})
+    _refuse_beyond_most(owner, now)
     credential = issue_credential(SERVICE_TOKEN)
     token = ServiceToken(
         owner=owner,
@@ -55,6 +62,16 @@ def revoke_service_token(*, actor: Actor, token: ServiceToken, now: datetime) ->
         token.save(update_fields=["revoked_at"])
         tenant_id = _tenant_of(token.owner)
         record_change(actor=actor, action="service_token.revoked", subject=token, now=now, tenant_id=tenant_id)
+
+
+def _refuse_beyond_most(owner: User, now: datetime) -> None:
+    """With the owner locked, so that two who ask at once are not both let in."""
+    User.objects.select_for_update().get(pk=owner.pk)
+    working = owner.service_tokens.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
+    if working.count() >= settings.TOKENS_MOST_EACH:
+        raise TooManyTokensError(
+            f"{owner} has {settings.TOKENS_MOST_EACH} tokens that work, the most; revoke one first"
+        )
 
 
 def _tenant_of(owner: User) -> UUID | None:

@@ -6,16 +6,20 @@ from django.db.models import Min, Q, QuerySet
 
 from apps.common.actors import Actor
 from apps.common.errors import NotFoundError
+from apps.common.pagination import behind
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import get_tenant
 from apps.usage.models import UsageRecord
 from apps.usage.selectors.sums import UsageScope, within
 
+_NEWEST_FIRST = ("-arrived_at", "-record_id")
+_OLDEST_FIRST = ("arrived_at", "record_id")
+
 
 def list_records(*, scope: UsageScope) -> QuerySet[UsageRecord]:
     """Newest first."""
     return within(
-        UsageRecord.objects.order_by("-arrived_at", "-record_id"),
+        UsageRecord.objects.order_by(*_NEWEST_FIRST),
         scope,
         at="arrived_at",
         start=scope.start,
@@ -77,9 +81,8 @@ def page_of_records(
     """Newest first, those older than the record `before`, and whether there are more."""
     records = search_records(scope=scope, outcome=outcome, search=search, among=among)
     if last := before and UsageRecord.objects.filter(record_id=before).only("arrived_at").first():
-        older = Q(arrived_at__lt=last.arrived_at) | Q(arrived_at=last.arrived_at, record_id__lt=before)
-        records = records.filter(older)
-    found = list(records.order_by("-arrived_at", "-record_id")[: size + 1])
+        records = records.filter(behind(_NEWEST_FIRST, (last.arrived_at, before)))
+    found = list(records.order_by(*_NEWEST_FIRST)[: size + 1])
     return found[:size], len(found) > size
 
 
@@ -87,7 +90,7 @@ def count_newer_records(*, scope: UsageScope, than: UUID, limit: int = 100) -> i
     newest = UsageRecord.objects.filter(record_id=than).only("arrived_at").first()
     if newest is None:
         return 0
-    return list_records(scope=scope).filter(arrived_at__gt=newest.arrived_at)[:limit].count()
+    return list_records(scope=scope).filter(behind(_OLDEST_FIRST, (newest.arrived_at, than)))[:limit].count()
 
 
 def find_record_of_request(*, actor: Actor, tenant_id: UUID, key_id: UUID, request_id: str) -> UsageRecord | None:

@@ -11,8 +11,9 @@ from apps.audit.models import AuditEntry
 from apps.common import mail as letters
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError
+from apps.identity.services import passwords
 from apps.routing.services.snapshots import compile_snapshot
-from apps.tenants.models import Membership
+from apps.tenants.models import Membership, User
 from apps.tenants.services import add_member, change_access, create_service_account, invite
 from controlplane.logs import without_secrets
 from tests.factories.domain import NOW
@@ -127,6 +128,18 @@ def test_a_letter_is_sent_beside_the_request_so_that_its_time_tells_nothing(
         letters.send_on_commit(to="a@example.org", subject="s", text="t")
     letters._sender.submit(lambda: None).result()
     assert [name.startswith("letters") for name in senders] == [True]
+
+
+def test_a_letter_for_a_new_password_is_written_beside_the_request(settings, monkeypatch, people):
+    """To look whether there is somebody is all that both answers wait for."""
+    settings.LETTERS_AT_ONCE = False
+    User.objects.filter(pk=people.owner.pk).update(email="owner@example.org")
+    writers = []
+    monkeypatch.setattr(passwords, "_send_letter", lambda user, _: writers.append((user.pk, current_thread().name)))
+    for name in ("owner", "nobody"):
+        assert Client().post("/sign-in/reset/", {"name": name}).status_code == 200
+    letters._sender.submit(lambda: None).result()
+    assert [(pk, name.startswith("letters")) for pk, name in writers] == [(people.owner.pk, True)]
 
 
 # --- names that are code --------------------------------------------------------------------------------------------

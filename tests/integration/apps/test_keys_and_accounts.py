@@ -12,7 +12,7 @@ from apps.quotas.services import open_tenant_below
 from apps.routing.services.snapshots import compile_snapshot
 from apps.tenants.models import APIKey, Membership, User
 from apps.tenants.services import create_key, create_service_account, create_service_token
-from tests.factories.domain import NOW
+from tests.factories.domain import NOW, make_version
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 
@@ -93,6 +93,44 @@ def test_a_key_is_rotated_once_and_only_while_it_works(people, as_user, key):
     assert owner.post(f"{KEYS}{key.pk}/rotation/", {"overlap_s": 10**9}).status_code in {400, 409}
     owner.delete(f"{KEYS}{key.pk}/")
     assert owner.post(path, {}).status_code == 409
+
+
+def test_a_tenant_has_no_more_keys_that_work_than_the_setting_says(people, as_user, settings):
+    settings.KEYS_MOST, settings.KEYS_MOST_EACH = 3, 2
+    tenant, owner, teammate = {"tenant_id": str(people.tenant.pk), "name": "k"}, people.owner, people.teammate
+    made = [as_user(teammate).post(KEYS, tenant).json() for _ in range(2)]
+    assert as_user(teammate).post(KEYS, tenant).json()["code"] == "too_many_keys", "the third of one person"
+    made.append(as_user(owner).post(KEYS, tenant).json())
+    refused = as_user(owner).post(KEYS, tenant)
+    assert (refused.status_code, refused.json()["code"]) == (409, "too_many_keys")
+    assert as_user(people.stranger).post(KEYS, tenant | {"tenant_id": str(people.other.pk)}).status_code == 201
+    assert as_user(owner).post("/api/v1/playground-keys/", {"tenant_id": tenant["tenant_id"]}).status_code == 201
+    for each in made:
+        assert as_user(owner).post(f"{KEYS}{each['id']}/rotation/", {"overlap_s": 600}).status_code == 201
+    assert as_user(owner).post(KEYS, tenant).status_code == 409, "the new ones stand for the old ones"
+    newest = APIKey.objects.filter(replaces_id=made[2]["id"]).get()
+    assert as_user(owner).post(f"{KEYS}{newest.pk}/rotation/", {"overlap_s": 9}).json()["code"] == "too_many_keys"
+    as_user(owner).delete(f"{KEYS}{newest.pk}/")
+    assert as_user(owner).post(KEYS, tenant).status_code == 201
+
+
+def test_a_person_has_no_more_tokens_that_work_than_the_setting_says(people, as_user, settings):
+    settings.TOKENS_MOST_EACH = 2
+    ask = as_user(people.owner)
+    made = [ask.post("/api/v1/service-tokens/", {"name": "t"}).json() for _ in range(2)]
+    refused = ask.post("/api/v1/service-tokens/", {"name": "t"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "too_many_tokens")
+    ask.delete(f"/api/v1/service-tokens/{made[0]['id']}/")
+    assert ask.post("/api/v1/service-tokens/", {"name": "t"}).status_code == 201
+
+
+def test_finance_reads_which_versions_there_are_and_changes_none(people, as_user):
+    version = make_version()
+    for address, rows in (("models/", 1), ("versions/", 1), (f"models/{version.model_id}/versions/", 1)):
+        assert len(as_user(people.finance).get(f"/api/v1/{address}").json()["results"]) == rows
+    assert as_user(people.finance).get(f"/api/v1/versions/{version.pk}/").status_code == 200
+    assert as_user(people.finance).delete(f"/api/v1/versions/{version.pk}/").status_code == 403
+    assert as_user(people.owner).get("/api/v1/versions/").status_code == 403
 
 
 def test_a_key_is_rotated_by_its_maker_and_admins_and_not_by_others(people, as_user, key):

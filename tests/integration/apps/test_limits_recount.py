@@ -124,6 +124,24 @@ def test_what_a_gateway_said_and_its_records_say_is_counted_once(valkey, tenant,
     assert used(limit, tenant) == 100
 
 
+def test_what_was_under_way_when_a_limit_was_made_is_counted_by_a_second_look(valkey, tenant, limit):
+    """Once its record has come. What the gateway spends from then on is added to it, and stands beside nothing."""
+    recount()
+    account = account_of(limit, tenant)
+    say(valkey, "g1", account, 1)
+    spend(account, 100)
+    say(valkey, "g1", account, 2)
+    store(tenant, boot_id="g1")
+    store(tenant, boot_id="g1")
+    assert recount(_later(2)) == 0
+    recount(_later(10))
+    assert used(limit, tenant) == 200
+    assert say(valkey, "g1", account, 3).used == 200
+    spend(account, 55)
+    assert say(valkey, "g1", account, 4).used == 255
+    assert recount(_later(30)) == 0
+
+
 def test_what_a_killed_gateway_did_not_say_is_in_its_records(valkey, client, tenant, limit):
     recount()
     account = account_of(limit, tenant)

@@ -19,7 +19,7 @@ from apps.console.access import everybody, page
 from apps.tenants.models import APIKey, Membership, Tenant
 from apps.tenants.selectors import actor_of
 from apps.tenants.services import create_key
-from apps.usage.models import UsageRecord, UsageSlot, UsageWorkflowTotal
+from apps.usage.models import BudgetAlert, QuarantinedRecord, UsageRecord, UsageSlot, UsageWorkflowTotal
 from tests.factories.yard import make_yard
 from tests.support.web_role import web_role
 
@@ -112,6 +112,26 @@ def test_no_table_of_tenants_is_without_its_wall(db):
         walls = dict(cursor.fetchall())
     assert {"tenants_apikey", "usage_record", "usage_slot", "audit_auditentry"} <= set(walls)
     assert [table for table, has_wall in walls.items() if not has_wall] == []
+
+
+def test_no_table_that_hangs_on_rows_with_a_wall_is_without_its_own(db):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT part.relname FROM pg_constraint f JOIN pg_class whole ON whole.oid = f.confrelid"
+            " JOIN pg_class part ON part.oid = f.conrelid"
+            " WHERE f.contype = 'f' AND whole.relrowsecurity AND NOT (part.relrowsecurity AND part.relforcerowsecurity)"
+        )
+        assert cursor.fetchall() == []
+
+
+def test_alerts_are_seen_with_their_budget_and_quarantined_records_by_who_sees_every_tenant(yard):
+    budget, fields = yard.budget, {"threshold_percent": 80, "is_forecast": False, "channel": "mail", "spent_usd": 1}
+    BudgetAlert.objects.create(budget=budget, month=timezone.now().date(), raised_at=timezone.now(), **fields)
+    people = yard.people
+    for user, counts in ((people.owner, (1, 0)), (people.stranger, (0, 0)), (people.operator, (1, 1))):
+        with no_tenant(), web_role():
+            see_rows_of(actor_of(user))
+            assert (BudgetAlert.objects.count(), QuarantinedRecord.objects.count()) == counts
 
 
 def test_the_web_role_owns_nothing_and_reaches_no_partition_behind_the_wall(yard):

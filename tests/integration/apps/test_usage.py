@@ -6,7 +6,7 @@ import random
 import threading
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from uuid import uuid4
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -16,10 +16,11 @@ from apps.common.actors import SYSTEM
 from apps.tenants.services import create_key, revoke_key
 from apps.tenants.services.people import change_access
 from apps.usage.models import QuarantinedRecord, UsageRecord, UsageSlot
+from apps.usage.selectors.records import count_newer_records, page_of_records
 from apps.usage.selectors.reports import rank_usage, report_usage, scope_for, sum_usage
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.prices import set_price
-from tests.factories.domain import NOW, make_version
+from tests.factories.domain import NOW, make_user, make_version
 from tests.factories.usage import ARRIVED_AT_S, ingest_records, make_record
 from workers.contracts.snapshot import Price
 
@@ -131,6 +132,26 @@ def test_batches_that_overlap_at_the_same_time_still_count_once():
     assert sum(stored for stored, _ in results) == 200
     assert UsageRecord.objects.count() == 200
     assert sum(row.request_count for row in UsageSlot.objects.all()) == 200
+
+
+def test_records_of_one_and_the_same_moment_are_on_one_page_each_both_ways(client):
+    """A cursor that named the moment alone, with an offset, would end after a thousand."""
+    ingest([make_record() for _ in range(1250)])
+    client.force_login(make_user(username="op", is_operator=True))
+    forth, url = [], f"/api/v1/usage/records/?page_size=500&start={NOW - timedelta(days=2):%FT%TZ}"
+    while url:
+        page, last = client.get(url).json(), url
+        forth, url = [*forth, *(row["record_id"] for row in page["results"])], page["next"]
+    assert len(forth) == len(set(forth)) == 1250
+    back, url = [], last
+    while url:
+        page = client.get(url).json()
+        back, url = [*(row["record_id"] for row in page["results"]), *back], page["previous"]
+    assert back == forth
+    scope = scope_for(actor=SYSTEM, start=NOW - timedelta(days=2), end=NOW + timedelta(days=1))
+    shown, has_more = page_of_records(scope=scope, before=UUID(forth[1099]), size=200)
+    assert ([str(row.record_id) for row in shown], has_more) == (forth[1100:], False)
+    assert count_newer_records(scope=scope, than=UUID(forth[5])) == 5
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------

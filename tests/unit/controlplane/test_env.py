@@ -2,6 +2,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from controlplane.settings import env
+from controlplane.starting import said_plainly
 
 pytestmark = pytest.mark.unit
 
@@ -92,8 +93,24 @@ def test_object_stores_are_read_from_a_file_and_a_bad_one_stops_the_process(monk
     assert env.stores("TOKENYARD_STORES") == []
 
 
-@pytest.mark.parametrize("value", ["http://[bad", "ftp://x", "https://", "example.org"])
+@pytest.mark.parametrize(
+    "value",
+    ["http://[bad", "ftp://x", "https://", "example.org", "http://a b", "http://a:99999", "http://a:x", "http://:80"],
+)
 def test_an_address_that_is_none_is_said_by_its_variables_name(value, monkeypatch):
     monkeypatch.setenv("X", value)
     with pytest.raises(ImproperlyConfigured, match="X must look like http"):
         env.http_url("X")
+
+
+@pytest.mark.parametrize("value", ["https://id.example/?a=b", "https://id.example/#x", "https://u:p@id.example", "id"])
+def test_an_issuer_that_is_none_is_refused_at_the_start(value, monkeypatch):
+    monkeypatch.setenv("TOKENYARD_OIDC_ISSUER", value)
+    with pytest.raises(ImproperlyConfigured, match="TOKENYARD_OIDC_ISSUER must"):
+        env.openid_provider()
+
+
+def test_a_process_that_a_setting_keeps_from_starting_says_so_in_one_line():
+    with pytest.raises(SystemExit, match=r"^Tokenyard does not start: X is not set") as stopped, said_plainly():
+        env.text("X")
+    assert stopped.value.__cause__ is None

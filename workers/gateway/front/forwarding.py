@@ -207,8 +207,9 @@ def message_for(request: HttpRequest, authority: bytes, address: str, headers: H
 def _message(
     request: HttpRequest, authority: bytes, address: str, headers: Headers, *, target: bytes = b"", note: bytes = b"1"
 ) -> bytes:
+    """With the way that the request has come, of which the other gateway believes what its trusted proxies say."""
     head = request.head
-    lines = header_lines(headers)
+    lines, way = header_lines(headers), b", ".join([*request.values(b"x-forwarded-for"), address.encode()])
     return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: %b\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         b"GET" if request.method == b"HEAD" else request.method,
         target or head.path + (b"?" + head.query if head.query else b""),
@@ -216,7 +217,7 @@ def _message(
         lines,
         FORWARDED,
         note,
-        address.encode(),
+        way,
         len(request.body),
         request.body,
     )

@@ -15,7 +15,7 @@ def require_scope(
         raise errors.path_not_in_scope(path.decode("utf-8", "replace"))
     if grant.networks is None:
         return
-    forwarded_for = request.header(b"x-forwarded-for")
+    forwarded_for = request.values(b"x-forwarded-for")
     address = client_address(peer_of(client.transport), forwarded_for, directory.trusted_proxies)
     if not grant.may_come_from(address):
         raise errors.address_not_in_scope()

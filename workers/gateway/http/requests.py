@@ -71,6 +71,10 @@ class HttpRequest:
         """Its first value; b"" when it is absent."""
         return self.head.first_by_name.get(name, b"")
 
+    def values(self, name: bytes) -> list[bytes]:
+        """Of each line of that name, as they came."""
+        return [value for each, value in self.head.headers if each == name]
+
 
 _BODY_TOO_LARGE = RefusedRequestError(413, b"body_too_large", b"The body is larger than 32 MiB.")
 

@@ -133,14 +133,19 @@ class Account:
         """Its use has not been counted for longer than a start of Valkey or of a limit takes."""
         return self._unknown_since is not None and now - self._unknown_since >= UNKNOWN_AFTER_S
 
-    def share(self, holders: int, now: float) -> int:
-        """Of `holders` gateways that cannot ask, each may admit its part of what was left, rounded up."""
-        limit = self.told.limit if self.told is not None else self.rule.amount
-        if self.rule.kind in SPANS:
-            left = self.told.remaining if self.told is not None else limit
-            return -(-left // holders) - self._taken_since_told
-        part = -(-limit // holders)
-        return part - self.reserved - self._count_recent(now)
+    def share(self, holders: int, rank: int, now: float) -> int:
+        """What the one of that rank among `holders` that cannot ask may admit: their parts are never more than all.
+
+        Its part of what was left when it was told, as others may have the rest. Of a minute its part of the whole once
+        nothing counts any more of what others had used by then.
+        """
+        told = self.told
+        whole = part_of(told.limit if told is not None else self.rule.amount, holders, rank)
+        if told is None:
+            return whole - self.spent - self.reserved
+        if self.rule.kind in MINUTE_KINDS and now - self.told_at >= _WINDOW_S + 1:
+            return whole - self.reserved - self._count_recent(now)
+        return part_of(max(told.remaining, 0), holders, rank) - self._taken_since_told
 
     # -- the authority
 
@@ -176,6 +181,7 @@ class Account:
         if self._is_placed:
             self.granted += max(answer.granted - ask.granted, 0)
             self._told_committed = ask.spent + ask.reserved
+            self._adopt_counted(answer.spent)
         else:
             self._place(answer)
         self.told = answer
@@ -198,6 +204,14 @@ class Account:
         self.spent += answer.spent
         self.returned += answer.returned
 
+    def _adopt_counted(self, counted: int) -> None:
+        """What was used before there was the limit may be recorded only after this process has been placed."""
+        if self.rule.kind in SPANS and counted > self.spent:
+            self._told_committed += counted - self.spent
+            self.spent = counted
+            self.granted += max(-self.free, 0)
+            self.is_dirty = True
+
     def give_back_if_idle(self, now: float) -> None:
         if not self.waiting and now - self.last_used_at >= IDLE_AFTER_S:
             self.renounce()
@@ -219,6 +233,11 @@ class Account:
             return _KEEP_MINUTE_MS
         length_s = self.period.end - self.period.start
         return _KEEP_FOREVER_MS if length_s == float("inf") else int(length_s * 1000) + _KEEP_PERIOD_MS
+
+
+def part_of(amount: int, holders: int, rank: int) -> int:
+    """The parts of all ranks add up to the amount."""
+    return amount // holders + (rank < amount % holders)
 
 
 def shape_of(rule: LimitRule) -> Shape:

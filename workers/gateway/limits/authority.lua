@@ -17,7 +17,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local seen = {}
 local silent = {}
-local live, holders, dead = {}, 0, {}
+local live, holders, rank, dead = {}, 0, 0, {}
 redis.call('HSET', prefix .. 'holders', holder, now)
 local flat = redis.call('HGETALL', prefix .. 'holders')
 for i = 1, #flat, 2 do
@@ -30,6 +30,7 @@ for i = 1, #flat, 2 do
       live[flat[i]] = true
       silent[flat[i]] = age
       holders = holders + 1
+      if flat[i] < holder then rank = rank + 1 end
     elseif age <= ttl_ms + WINDOW_MS then
       dead[flat[i]] = true
     end
@@ -252,5 +253,6 @@ for number_of, packed in ipairs(cmsgpack.unpack(ARGV[5])) do
   for i, name in ipairs(NAMES) do ask[name] = packed[i] end
   answers[number_of] = answer(ask)
 end
-if #answers == 0 then return cmsgpack.pack({holders, run_id .. '@' .. text(tonumber(epoch[2]))}) end
-return cmsgpack.pack({holders, run_id .. '@' .. text(tonumber(epoch[2])), answers})
+local reply = {holders, run_id .. '@' .. text(tonumber(epoch[2])), rank}
+if #answers > 0 then reply[4] = answers end
+return cmsgpack.pack(reply)

@@ -76,10 +76,14 @@ class Answer(Struct, array_like=True, kw_only=True):
 
 
 class Reply(Struct, array_like=True, kw_only=True):
-    """`holders` is how many gateways are alive; `epoch` changes when the authority may have forgotten something."""
+    """`holders` is how many gateways are alive, and `rank` where among them this one stands, from 0 on.
+
+    `epoch` changes when the authority may have forgotten something.
+    """
 
     holders: int
     epoch: str
+    rank: int = 0
     answers: list[Answer] = field(default_factory=list)
 
 
@@ -203,9 +207,11 @@ class LocalAuthority:
     def exchange(self, holder: str, asks: list[Ask], now_ms: int) -> Reply:
         self._seen_at_ms[holder] = now_ms
         self._forget_unused(now_ms)
+        live = self._heard_within(self._ttl_ms, now_ms)
         return Reply(
-            holders=len(self._heard_within(self._ttl_ms, now_ms)),
+            holders=len(live),
             epoch=self._epoch,
+            rank=sum(name < holder for name in live),
             answers=[self._answer(holder, ask, now_ms) for ask in asks],
         )
 

@@ -58,7 +58,7 @@ class Ledger:
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
         self.waiters: dict[Waiter, None] = {}
-        self.holders = 1
+        self.holders, self.rank = 1, 0
         self.degraded_admissions = 0
         self._news: dict[str, Account] = {}
         self._failing_since: float | None = None
@@ -136,7 +136,7 @@ class Ledger:
         return asks
 
     def answered(self, asks: list[Ask], reply: Reply, *, sent_at: float, now: float) -> None:
-        self.holders = max(reply.holders, 1)
+        self.holders, self.rank = max(reply.holders, 1), reply.rank
         self._failing_since = None
         self._lease_ends_at = sent_at + LEASE_S
         for ask, answer in zip(asks, reply.answers, strict=True):
@@ -236,7 +236,7 @@ class Ledger:
             if not (is_alone or account.is_unknown(now)):
                 if not has_lease or claim.amount > account.free:
                     return None
-            elif rules.degraded == "refuse" or claim.amount > account.share(self.holders, now):
+            elif rules.degraded == "refuse" or claim.amount > account.share(self.holders, self.rank, now):
                 return Shortfall(claim=claim, is_unknown=True)
             else:
                 shared.append(claim)

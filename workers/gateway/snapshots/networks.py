@@ -7,7 +7,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, collapse_addresses,
 
 Address = IPv4Address | IPv6Address
 _MAPPED = int(IPv6Address("::ffff:0:0"))
-_FAR_TOO_LONG = 1000
+_MOST_HOPS = 30
 
 
 class Ranges:
@@ -24,10 +24,13 @@ class Ranges:
         return index >= 0 and number <= self._lasts[index]
 
 
-def client_address(peer: str, forwarded_for: bytes, trusted: Ranges) -> Address | None:
-    """The nearest address that is no trusted proxy of ours; None when there is none to believe."""
-    address = _parsed(peer)
-    hops = forwarded_for.decode("latin-1").split(",") if 0 < len(forwarded_for) < _FAR_TOO_LONG else []
+def client_address(peer: str, forwarded_for: Iterable[bytes], trusted: Ranges) -> Address | None:
+    """The nearest address that is no trusted proxy of ours; None when there is none to believe.
+
+    `forwarded_for` are the lines of that header as they came: some proxies add theirs to the client's, some below it.
+    """
+    address, said = _parsed(peer), b",".join(forwarded_for).decode("latin-1")
+    hops = said.rsplit(",", _MOST_HOPS) if said else []  # what is before so many is no address, and not believed
     while hops and address is not None and address in trusted:
         address = _parsed(hops.pop())
     return address

@@ -60,7 +60,7 @@ def test_networks_are_written_one_way():
     ]
 
 
-@pytest.mark.parametrize("text", ["", "10.0.0.0/33", "host", "10.0.0.0-10.0.0.9"])
+@pytest.mark.parametrize("text", ["", "10.0.0.0/33", "fe80::1%eth0", "host", "10.0.0.0-10.0.0.9"])
 def test_what_is_no_network_is_refused_beside_its_field(text):
     with pytest.raises(InvalidInputError) as refused:
         normal_networks([text])

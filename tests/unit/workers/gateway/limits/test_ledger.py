@@ -229,6 +229,36 @@ def test_without_the_authority_each_gateway_admits_its_share_of_what_was_left():
     assert world.ledgers["g1"].degraded_admissions > 0
 
 
+@pytest.mark.parametrize("kind", ["requests_per_minute", "concurrent_requests", "tokens_per_day"])
+@pytest.mark.parametrize("before", [0, 3, 10])
+def test_without_the_authority_the_gateways_together_admit_no_more_than_the_limit(kind, before):
+    """Ten among four: none of the parts is rounded up, and what one took before is not given out again."""
+    world = World([rule(kind, 10)], gateways=4)
+    assert world.count_admitted(*["g1"] * before, output_tokens=1) == before
+    heard = _have_all_heard_of_it(world)
+    admitted = sum(len(_admitted_alone(world, f"g{number}", 12, output_tokens=1)) for number in (1, 2, 3, 4))
+    assert before + heard + admitted == 10
+
+
+def test_without_the_authority_the_parts_of_a_minute_are_those_of_the_whole_again_once_its_use_is_past():
+    world = World([rule(amount=10)], gateways=4)
+    assert world.count_admitted(*["g1"] * 10) == 10
+    _have_all_heard_of_it(world)
+    assert sum(len(_admitted_alone(world, f"g{number}", 12)) for number in (1, 2, 3, 4)) == 0
+    world.now += 62
+    assert sum(len(_admitted_alone(world, f"g{number}", 12)) for number in (1, 2, 3, 4)) == 10
+
+
+def _have_all_heard_of_it(world):
+    """How many requests of that were admitted: one at each gateway, which then has been told what is left."""
+    count = sum(world.outcome(world.ask(gateway, output_tokens=1)) for gateway in world.ledgers)
+    for _ in range(2):  # what each says, and then what each hears of what the others said
+        for ledger in world.ledgers.values():
+            ledger.give_all_back()
+        world.turn()
+    return count
+
+
 def test_without_the_authority_a_careful_tenant_is_refused():
     world = World([rule(amount=10)], gateways=1, degraded="refuse")
     assert world.count_admitted("g1") == 1

@@ -26,7 +26,7 @@ PROXIES = Ranges(["127.0.0.1", "10.0.0.0/8"])
     ],
 )
 def test_an_address_is_inside_the_ranges_that_cover_it(ranges, peer, is_inside):
-    address = client_address(peer, b"", PROXIES)
+    address = client_address(peer, [], PROXIES)
     assert (address in Ranges(ranges)) is is_inside
 
 
@@ -46,4 +46,16 @@ def test_an_address_is_inside_the_ranges_that_cover_it(ranges, peer, is_inside):
     ],
 )
 def test_only_a_trusted_proxy_is_believed_about_the_client(peer, forwarded_for, client):
-    assert str(client_address(peer, forwarded_for, PROXIES)) == client
+    assert str(client_address(peer, [forwarded_for], PROXIES)) == client
+
+
+def test_what_a_client_says_of_itself_is_not_believed_beside_the_line_of_a_proxy():
+    """HAProxy adds a line of its own below the client's."""
+    assert str(client_address("127.0.0.1", [b"10.9.9.9", b"192.0.2.1"], PROXIES)) == "192.0.2.1"
+    assert str(client_address("127.0.0.1", [b"192.0.2.1", b"10.0.0.5"], PROXIES)) == "192.0.2.1"
+
+
+def test_a_way_that_is_too_long_is_read_from_its_end_and_hides_nobody():
+    long = b"203.0.113.7, " * 5000
+    assert str(client_address("127.0.0.1", [long + b"192.0.2.1"], PROXIES)) == "192.0.2.1"
+    assert str(client_address("127.0.0.1", [b"10.0.0.1, " * 5000 + b"10.0.0.1"], PROXIES)) == "None"
