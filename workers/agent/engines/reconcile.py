@@ -181,7 +181,7 @@ def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory
     is_crash = memory.stopping_since is None and spec is not None and not spec.is_draining
     if not is_crash and not memory.problem:
         return Step(ReplicaMemory(restarts=memory.restarts), "stopped", "", forget)
-    problem = memory.problem or process.exit_detail or "ended by itself"
+    problem = memory.problem or process.exit_detail
     crashes = memory.crashes_in_a_row + 1
     backoff_s = min(timers.first_backoff_s * 2 ** (crashes - 1), timers.longest_backoff_s)
     remembered = ReplicaMemory(
