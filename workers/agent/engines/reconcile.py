@@ -155,6 +155,8 @@ def _met(memory: ReplicaMemory, process: ProcessView, now: float) -> ReplicaMemo
 def _absent(spec: ReplicaSpec | None, memory: ReplicaMemory, weights: WeightsView | None, now: float) -> Step:
     if spec is None or spec.is_draining or spec.is_asleep:
         return Step(ReplicaMemory(restarts=memory.restarts), "stopped")
+    if memory.given_up_hash not in ("", spec.spec_hash):
+        memory = ReplicaMemory(restarts=memory.restarts)
     if memory.given_up_hash == spec.spec_hash:
         return Step(memory, "failed", f"given up after {memory.crashes_in_a_row} crashes: {memory.problem}")
     is_held_back = now < memory.not_before and memory.refused_hash in ("", spec.spec_hash)
