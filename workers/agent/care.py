@@ -76,6 +76,7 @@ class EngineCare:
         _whatever_the_disk_says("note who leaves", lambda: self._write_down(processes))
         if self._files.desired is not None:
             _whatever_the_disk_says("note who crashed", lambda: self._crashes.keep(self._memories))
+        _whatever_the_disk_says("keep logs short", lambda: self._processes.bound_logs(turn.memories.keys()))
         for action in turn.actions:
             _whatever_the_disk_says(action.kind.value, partial(self._carry_out, action, processes))
 

@@ -1,5 +1,6 @@
 """The command and its global options. Exit codes: 0 done, 1 failed, 2 usage; the others are in errors.py."""
 
+import signal
 import sys
 
 import click
@@ -15,7 +16,10 @@ from workers.cli.commands.rolling import rollout
 from workers.cli.commands.watching import logs, top
 from workers.cli.config import CONTEXT, TOKEN, URL
 from workers.cli.context import Session, complete_contexts
+from workers.cli.errors import FAILED
 
+# As of every programme that ends by Ctrl-C: 128 and the number of the signal.
+_INTERRUPTED = 130
 _COMMANDS = (
     get, describe, apply, logs, top, scale, drain, rollout, events, cordon, uncordon, label, restart, delete,
     join_token, login, logout, config, completion,
@@ -48,7 +52,7 @@ def cli(context: click.Context, url: str | None, token: str | None, context_name
     """Tokenyard on a command line.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 not allowed, 5 conflict, 6 unreachable, 7 invalid,
-    8 timed out, 9 too long ago.
+    8 timed out, 9 too long ago, 130 ended by Ctrl-C.
     """
     context.obj = Session(url=url or "", token=token or "", context=context_name or "", timeout_s=timeout_s)
 
@@ -58,8 +62,13 @@ for each in _COMMANDS:
 
 
 def main() -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(_INTERRUPTED))
     try:
         cli(prog_name="tokenyard")
     except BrokenPipeError:  # `| head`
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:  # the disk that the answer goes to is full
+        click.echo(f"Error: the answer cannot be written: {error.strerror or error}", err=True)
+        sys.exit(FAILED)

@@ -19,7 +19,7 @@ from apps.common.valkey import new_async_client, wait_for_wakes
 from apps.deployments.selectors import list_newer_bodies
 from apps.fleet.selectors import list_known_nodes
 from apps.fleet.services.nodes import record_seen
-from apps.routing.consumers.database import in_database_thread, in_looking_thread
+from apps.routing.consumers.database import in_beating_thread, in_looking_thread
 from apps.routing.consumers.session import Newest
 from apps.routing.consumers.usage_inbox import UsageInbox
 from apps.routing.consumers.writes import store_usage
@@ -148,7 +148,7 @@ class LinkHub:
     async def _note_seen(self) -> None:
         seen, self._seen = self._seen, set()
         try:
-            missed = await in_database_thread(record_seen, node_ids=list(seen), now=timezone.now()) if seen else []
+            missed = await in_beating_thread(record_seen, node_ids=list(seen), now=timezone.now()) if seen else []
         except DatabaseError:
             self._seen |= seen
             raise

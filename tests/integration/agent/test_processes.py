@@ -55,10 +55,26 @@ def test_what_was_started_is_known_to_the_next_agent(processes, tmp_path):
     assert view(again).pid == view(processes).pid
 
 
-def test_how_an_engine_ended_is_told(processes):
+def test_how_an_engine_ended_is_told_and_why_as_far_as_it_said_so(processes):
     processes.start(SPEC, plan("raise SystemExit(3)"))
     wait_until(lambda: not view(processes).is_alive)
     assert view(processes).exit_detail == "ended with status 3"
+    processes.forget("replica-1")
+    processes.start(SPEC, plan("raise MemoryError('no room for the cache')"))
+    wait_until(lambda: not view(processes).is_alive)
+    assert view(processes).exit_detail == "ended with status 1: MemoryError: no room for the cache"
+    processes.forget("replica-1")
+    processes.start(SPEC, plan("raise SystemExit(3)"))
+    wait_until(lambda: not view(processes).is_alive)
+    assert view(processes).exit_detail == "ended with status 3"
+
+
+def test_an_engine_that_says_much_fills_no_disk(processes, tmp_path):
+    processes.start(SPEC, plan("print('x' * 30_000_000, flush=True); import time; time.sleep(60)"))
+    log = tmp_path / "logs" / "engine-replica-1.log"
+    wait_until(lambda: log.stat().st_size > 30_000_000)
+    processes.bound_logs({"replica-1"})
+    assert sum(each.stat().st_size for each in log.parent.iterdir()) < 12_000_000
 
 
 def test_by_which_signal_an_engine_ended_is_told(processes):

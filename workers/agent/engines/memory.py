@@ -8,6 +8,9 @@ from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import EngineShape
 from workers.engines.interface import EngineReading
 
+# Of an adopted process nobody learns more.
+ENDED_BY_ITSELF = "ended by itself"
+
 
 class Timers(Struct, frozen=True, kw_only=True):
     """All in seconds. `turn_s` passes between two looks, and between two frames of telemetry.
@@ -42,7 +45,8 @@ class Timers(Struct, frozen=True, kw_only=True):
 class ProcessView(Struct, frozen=True, kw_only=True):
     """An engine process that was started, dead or alive, by this agent or the one before it.
 
-    `has_passed` is whether it has answered a real completion. `exit_detail` says how it ended, as far as is known.
+    `has_passed` is whether it has answered a real completion. `exit_detail` says how it ended and the line of
+    its log that tells why, as far as is known.
     `is_asleep`: it was put to sleep and has not answered a real request since. `draining_since` and `stopping_since`
     were written down by an agent before. `stall_s` is how long it may well make no step.
     """
@@ -52,7 +56,7 @@ class ProcessView(Struct, frozen=True, kw_only=True):
     started_at: float
     is_alive: bool
     has_passed: bool = False
-    exit_detail: str = ""
+    exit_detail: str = ENDED_BY_ITSELF
     start_timeout_s: float = 60.0
     stop_grace_s: float = 5.0
     stall_s: float = 0.0

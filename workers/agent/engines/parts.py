@@ -35,7 +35,7 @@ def part_ended(spec: ReplicaSpec, process: ProcessView) -> bool:
 
 def keep_ended(process: ProcessView, memory: ReplicaMemory) -> Step:
     """What it has left behind may hold memory still, and goes."""
-    problem = memory.problem or process.exit_detail or "ended by itself"
+    problem = memory.problem or process.exit_detail
     kill = () if memory.is_killed else (Action(kind=ActionKind.KILL, spec=process.spec),)
     return Step(structs.replace(memory, problem=problem, is_killed=True), "failed", problem, kill)
 

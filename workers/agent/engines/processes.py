@@ -1,7 +1,7 @@
 """Engine processes of this node. What is known of each lies in the node's directory, so a new agent knows them again.
 
 engine-<replica id>.pid    JSON: pid and start_ticks (as every pid file of the stack has), spec, limits, has_passed
-logs/engine-<replica id>.log
+logs/engine-<replica id>.log   logs.py
 """
 
 import logging
@@ -9,15 +9,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from workers.agent.engines.identity import ProcessIdentity, find_marked, identify, is_running, kill_group, send_signal
-from workers.agent.engines.memory import ProcessView
+from workers.agent.engines.logs import EngineLogs
+from workers.agent.engines.memory import ENDED_BY_ITSELF, ProcessView
 from workers.contracts.desired import ReplicaSpec
 from workers.contracts.endpoints import EngineShape
 from workers.contracts.layout import write_whole
@@ -26,8 +28,6 @@ from workers.engines.interface import LaunchPlan
 log = logging.getLogger(__name__)
 
 _PREFIX, _SUFFIX = "engine-", ".pid"
-_MAX_LOG_BYTES = 10 * 1024 * 1024
-_TAIL_BYTES = 8192
 _MARKER = "ENGINE_OF_REPLICA"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # The agent's own, and keys to the stores that it reads for its engines.
@@ -48,6 +48,7 @@ class _Record(Struct, frozen=True, kw_only=True):
     is_asleep: bool = False
     draining_since: float | None = None
     stopping_since: float | None = None
+    log_began_at: int = 0
 
     @property
     def identity(self) -> ProcessIdentity:
@@ -64,8 +65,7 @@ class EngineProcesses:
 
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
         self._directory = directory
-        self._logs = directory / "logs"
-        self._logs.mkdir(parents=True, exist_ok=True)
+        self._logs = EngineLogs(directory / "logs")
         self._environ = {name: value for name, value in environ.items() if not name.startswith(_NOT_FOR_ENGINES)}
         # Of our own children; empty while they run. Of an adopted process nobody learns how it ended.
         self._exit_details: dict[int, str] = {}
@@ -93,7 +93,8 @@ class EngineProcesses:
         """Raises OSError when it cannot be started."""
         marker = self._marker(spec.replica_id)
         self._end_marked(lambda found: found == marker)
-        with self._open_log(spec.replica_id) as output:
+        with self._logs.open(spec.replica_id) as output:
+            log_began_at = output.tell()
             pid = _spawn(plan.argv, self._environ | plan.env | {_MARKER: marker}, output.fileno())
         self._exit_details[pid] = ""
         identity = identify(pid)
@@ -107,6 +108,7 @@ class EngineProcesses:
             shape=plan.shape,
             stall_s=plan.stall_s,
             can_sleep=plan.can_sleep,
+            log_began_at=log_began_at,
         )
         try:
             self._write(record)
@@ -151,23 +153,24 @@ class EngineProcesses:
             self._write(structs.replace(record, **facts))
 
     def log_tail(self, replica_id: str, lines: int) -> list[str]:
-        with suppress(OSError), self._log_path(replica_id).open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-            return file.read().decode(errors="replace").splitlines()[-lines:]
-        return []
+        return self._logs.tail(replica_id, lines)
+
+    def bound_logs(self, wanted: AbstractSet[str]) -> None:
+        self._logs.bound(wanted)
 
     def _marker(self, replica_id: str) -> str:
         return f"{self._directory}:{replica_id}"
 
     def _view(self, record: _Record) -> ProcessView:
         self._reap(record.pid)
+        is_alive = is_running(record.identity)
         return ProcessView(
             spec=record.spec,
             pid=record.pid,
             started_at=record.start_ticks / _TICKS_PER_S,
-            is_alive=is_running(record.identity),
+            is_alive=is_alive,
             has_passed=record.has_passed,
-            exit_detail=self._exit_details.get(record.pid, ""),
+            exit_detail="" if is_alive else self._how_it_ended(record),
             start_timeout_s=record.start_timeout_s,
             stop_grace_s=record.stop_grace_s,
             max_running_requests=record.max_running_requests,
@@ -178,6 +181,13 @@ class EngineProcesses:
             draining_since=record.draining_since,
             stopping_since=record.stopping_since,
         )
+
+    def _how_it_ended(self, record: _Record) -> str:
+        """Who is killed has no time to say why."""
+        ended = self._exit_details.get(record.pid) or ENDED_BY_ITSELF
+        is_killed = ended == _describe(-signal.SIGKILL)
+        cause = "" if is_killed else self._logs.cause(record.spec.replica_id, record.log_began_at)
+        return f"{ended}: {cause}" if cause else ended
 
     def _end_marked(self, is_stray: Callable[[str], bool]) -> None:
         """An agent that died between starting an engine and writing it down left one that holds port and memory."""
@@ -194,19 +204,8 @@ class EngineProcesses:
             if ended:
                 self._exit_details[pid] = _describe(os.waitstatus_to_exitcode(status))
 
-    def _open_log(self, replica_id: str) -> BinaryIO:
-        """One file over restarts; a long one is put aside first."""
-        path = self._log_path(replica_id)
-        with suppress(FileNotFoundError):
-            if path.stat().st_size > _MAX_LOG_BYTES:
-                path.replace(path.with_suffix(".log.1"))
-        return path.open("ab")
-
     def _path(self, replica_id: str) -> Path:
         return self._directory / f"{_PREFIX}{replica_id}{_SUFFIX}"
-
-    def _log_path(self, replica_id: str) -> Path:
-        return self._logs / f"{_PREFIX}{replica_id}.log"
 
     def _find(self, replica_id: str) -> _Record | None:
         return self._read(self._path(replica_id))

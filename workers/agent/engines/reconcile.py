@@ -155,6 +155,8 @@ def _met(memory: ReplicaMemory, process: ProcessView, now: float) -> ReplicaMemo
 def _absent(spec: ReplicaSpec | None, memory: ReplicaMemory, weights: WeightsView | None, now: float) -> Step:
     if spec is None or spec.is_draining or spec.is_asleep:
         return Step(ReplicaMemory(restarts=memory.restarts), "stopped")
+    if memory.given_up_hash not in ("", spec.spec_hash):
+        memory = ReplicaMemory(restarts=memory.restarts)
     if memory.given_up_hash == spec.spec_hash:
         return Step(memory, "failed", f"given up after {memory.crashes_in_a_row} crashes: {memory.problem}")
     is_held_back = now < memory.not_before and memory.refused_hash in ("", spec.spec_hash)
@@ -181,7 +183,7 @@ def _ended(spec: ReplicaSpec | None, process: ProcessView, memory: ReplicaMemory
     is_crash = memory.stopping_since is None and spec is not None and not spec.is_draining
     if not is_crash and not memory.problem:
         return Step(ReplicaMemory(restarts=memory.restarts), "stopped", "", forget)
-    problem = memory.problem or process.exit_detail or "ended by itself"
+    problem = memory.problem or process.exit_detail
     crashes = memory.crashes_in_a_row + 1
     backoff_s = min(timers.first_backoff_s * 2 ** (crashes - 1), timers.longest_backoff_s)
     remembered = ReplicaMemory(

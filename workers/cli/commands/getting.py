@@ -112,10 +112,19 @@ def _watch(
     table = ChangingTable(kind, form, has_heading=has_heading)
     for change, row in client.events(kind.path, **query, **_ids_of(client, kind, names)):
         if change == "BOOKMARK":
-            table.show_first()
             has_old = True
-        elif has_old and form in {"json", "yaml"}:
-            show_content({"type": change, "object": row}, form)
-            click.echo("---" if form == "yaml" else "", nl=form == "yaml")
-        elif has_old:
+        if not has_old:
+            continue
+        if form in {"json", "yaml"}:
+            _tell_change(change, row, form)
+        elif change == "BOOKMARK":
+            table.show_first()
+        else:
             table.note(change, row)
+
+
+def _tell_change(change: str, row: dict[str, Any], form: str) -> None:
+    """A document each, and nothing else: a program reads it."""
+    if change != "BOOKMARK":
+        show_content({"type": change, "object": row}, form)
+        click.echo("---" if form == "yaml" else "", nl=form == "yaml")

@@ -50,6 +50,14 @@ def test_tensor_parallel_stays_inside_an_nvlink_island_where_one_has_room():
     assert places([two_islands], demand(tensor_parallel=2)) == [[(1, "23")]]
 
 
+@pytest.mark.parametrize("usd_per_h", [1.0, 8.5])
+def test_nor_is_it_split_over_two_islands_because_a_gpu_of_each_is_used_already(usd_per_h):
+    gpus = [gpu(i, island=i // 4, numa=0, usd_per_h=usd_per_h) for i in range(8)]
+    used = [occupant(number, key, gib=20, is_exclusive=False) for number, key in enumerate("15")]
+    ((_, keys),) = places([node(1, *gpus, occupants=tuple(used))], demand(tensor_parallel=2, is_exclusive=False))[0]
+    assert len({int(key) // 4 for key in keys}) == 1
+
+
 def test_an_nvlink_machine_is_worth_more_than_a_cheaper_one_with_pcie():
     pcie, nvlink = box(1, "A100-80", count=2, nvlink=False), box(2, "A100-80", count=2)
     assert places([pcie, nvlink], demand(tensor_parallel=2)) == [[(2, "01")]]

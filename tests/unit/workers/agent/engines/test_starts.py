@@ -92,7 +92,9 @@ def test_it_is_tried_again_when_something_has_changed_which_a_restart_is_too():
     timers = Timers(most_crashes=3)
     _, memories, now = crashed(3, timers)
     changed = DesiredState(node_id="n", generation=2, fence=1, replicas=[spec("a", spec_hash="other")])
-    assert [each.kind for each in reconcile.turn(changed, {}, memories, timers, now).actions] == [ActionKind.START]
+    turn = reconcile.turn(changed, {}, memories, timers, now)
+    assert [each.kind for each in turn.actions] == [ActionKind.START]
+    assert (turn.memories["a"].crashes_in_a_row, turn.memories["a"].restarts) == (0, 3)
 
 
 def test_fewer_crashes_than_that_are_tried_again():
