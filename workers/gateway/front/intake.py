@@ -236,7 +236,7 @@ class Intake:
         except (GatewayError, ElsewhereError, MisdirectedError):
             raise
         except Exception as error:
-            logger.exception("request %s failed", settlement.request_id)
+            logger.exception("request failed", extra={"request_id": settlement.request_id})
             raise errors.internal() from error
 
     def _resolve(
