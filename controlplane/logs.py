@@ -1,24 +1,9 @@
-"""Log lines as `key=value` pairs on stderr, with anything that looks like a secret taken out."""
+"""Log lines of the control plane's processes, as those of the nodes' are (workers/contracts/log_lines.py)."""
 
-import json
 import logging
-import re
-from datetime import UTC, datetime
 
-_SECRET = re.compile(
-    r"""(?P<head>
-        \bty[saijp]?-[A-Za-z0-9]{8}-             # our keys and tokens: the prefix may be shown
-        | \b(?:Bearer|Basic)\s+
-        | ://[^\s:/@]*:                              # the password of a URL
-        | (?:password|secret|token)"?[=:]\s*"?
-    )[^\s"',;&@]+""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-def without_secrets(text: str) -> str:
-    return _SECRET.sub(lambda match: match["head"] + "***", text)
+from workers.contracts.log_lines import LineFormatter as NodeLineFormatter
+from workers.contracts.log_lines import without_secrets
 
 
 class RedactSecrets(logging.Filter):
@@ -27,30 +12,7 @@ class RedactSecrets(logging.Filter):
         return True
 
 
-class LineFormatter(logging.Formatter):
-    """Fields given as `extra=` follow the message; a traceback follows the line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        extra = {key: value for key, value in vars(record).items() if key not in _STANDARD}
-        fields = {
-            "at": at,
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-            **extra,
-        }
-        line = " ".join(f"{key}={_quoted(value)}" for key, value in fields.items())
-        if record.exc_info and not _is_refusal(record):
-            line = f"{line}\n{self.formatException(record.exc_info)}"
-        return without_secrets(line)
-
-
-def _is_refusal(record: logging.LogRecord) -> bool:
-    """Django hands over where a 403 or 404 was raised; the line says all of it."""
-    return record.name == "django.request" and record.levelno < logging.ERROR
-
-
-def _quoted(value: object) -> str:
-    text = str(value)
-    return text if text and not re.search(r"[\s\"=]", text) else json.dumps(text, ensure_ascii=False)
+class LineFormatter(NodeLineFormatter):
+    def shows_traceback(self, record: logging.LogRecord) -> bool:
+        """Django hands over where a 403 or 404 was raised; the line says all of it."""
+        return record.name != "django.request" or record.levelno >= logging.ERROR

@@ -18,6 +18,8 @@ from workers.contracts.snapshot import Snapshot
 from workers.contracts.spool import decode_lines, list_segments
 from workers.contracts.usage import UsageRecord
 from workers.gateway.configuration import GatewayConfig
+from workers.gateway.front.proofs import prove
+from workers.gateway.payload.labels import FORWARDED, PROOF
 from workers.gateway.service import GatewayService
 from workers.gateway.snapshots.files import SnapshotFile
 
@@ -65,6 +67,13 @@ class RunningGateway:
 
 def authorised(tenant: str = "gold") -> dict[str, str]:
     return {"Authorization": f"Bearer {KEYS[tenant]}"}
+
+
+def as_a_gateway(secret: str, note: bytes, request_id: str = "asked", **said: str) -> dict[str, str]:
+    """Headers of a request that another node's gateway passes on; `said` are further ones."""
+    proof = prove(secret, FORWARDED, request_id.encode(), time.time()).decode()
+    named = {FORWARDED.decode(): note.decode(), PROOF.decode(): proof, "x-request-id": request_id}
+    return authorised() | named | {name.replace("_", "-"): value for name, value in said.items()}
 
 
 def chat_body(content: str = "hello there", **fields: Any) -> dict[str, Any]:

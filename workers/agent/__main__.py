@@ -14,6 +14,7 @@ from workers.agent.reporting.nudges import Nudges
 from workers.agent.settings import AgentSettings, SettingsError, read_settings
 from workers.agent.sole import TakenError, sole_agent
 from workers.contracts import layout
+from workers.contracts.log_lines import log_to_stderr
 from workers.engines.registry import build_adapters
 from workers.engines.site import find_site
 
@@ -51,7 +52,7 @@ def _start_nudges(settings: AgentSettings, agent: Agent, loop: asyncio.AbstractE
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    log_to_stderr()
     try:
         settings = read_settings(os.environ)
     except SettingsError as error:

@@ -1,7 +1,5 @@
 """What is known of one request until it becomes a usage record (workers/contracts/recording.py)."""
 
-import math
-
 from msgspec import Struct
 
 from workers.contracts.snapshot import Price
@@ -37,7 +35,8 @@ class Settlement(Struct, kw_only=True, omit_defaults=True):
     twice is known by them. `on_engine_since` is None while no engine has it; `spent_engine_s` is the time on engines
     of the attempts before. `is_kept`: the record goes to who keeps the answer, by its id, and is written when that is
     safe; so it stands in no journal. `awaits_delivery`: another gateway asked, and it counts when that has heard of the
-    answer. `prompt_bytes`, `output_limit` and `pace_tokens_per_s` are for an estimate.
+    answer. `was_let_in` by its limits: it counts as a request once, wherever it goes on. `expected_input_tokens`,
+    `output_limit` and `pace_tokens_per_s` are for an estimate.
     """
 
     request_id: str
@@ -50,6 +49,7 @@ class Settlement(Struct, kw_only=True, omit_defaults=True):
     record_id: str = ""
     is_kept: bool = False
     awaits_delivery: bool = False
+    was_let_in: bool = False
     arrived_unix_s: float = 0.0
     end_user: str = ""
     public_model: str = ""
@@ -67,19 +67,14 @@ class Settlement(Struct, kw_only=True, omit_defaults=True):
     workflow_id: str = ""
     wasted_tokens: int = 0
     spent_engine_s: float = 0.0
-    prompt_bytes: int = 0
+    expected_input_tokens: int = 0
     output_limit: int | None = None
     pace_tokens_per_s: float = 0.0
 
     def estimate(self, output_tokens: int, input_tokens: int | None = None) -> Used:
-        """`input_tokens` None is unknown, and guessed from the bytes."""
+        """`input_tokens` None is unknown: it is as many as were expected."""
         if self.output_limit is not None:
             output_tokens = min(output_tokens, self.output_limit)
-        return estimated(prompt_bytes=self.prompt_bytes, output_tokens=output_tokens, input_tokens=input_tokens)
-
-
-def estimated(*, prompt_bytes: int, output_tokens: int, input_tokens: int | None = None) -> Used:
-    """`input_tokens` None is unknown, and guessed from the bytes."""
-    if input_tokens is None:
-        input_tokens = math.ceil(prompt_bytes / BYTES_PER_TOKEN)
-    return Used(source="estimated", input_tokens=input_tokens, output_tokens=max(output_tokens, 0))
+        if input_tokens is None:
+            input_tokens = self.expected_input_tokens
+        return Used(source="estimated", input_tokens=input_tokens, output_tokens=max(output_tokens, 0))

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from workers.contracts.ids import uuid7
+from workers.contracts.log_lines import log_to_stderr
 from workers.gateway.http.handover import Listening, bind, offer, take_over
 from workers.gateway.observing.access_log import AccessLog
 from workers.gateway.observing.admin import Pages
@@ -36,7 +37,7 @@ TAKE_OVER_AGAIN_S = 0.2
 
 def main(*, is_compiled: bool) -> None:
     arguments = parse()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     if arguments.member is not None:
         gc.set_threshold(*COLLECT_AFTER_OBJECTS)
         uvloop.run(_serve_as_member(arguments))

@@ -15,9 +15,9 @@ from apps.identity.services import passwords
 from apps.routing.services.snapshots import compile_snapshot
 from apps.tenants.models import Membership, User
 from apps.tenants.services import add_member, change_access, create_service_account, invite
-from controlplane.logs import without_secrets
 from tests.factories.domain import NOW
 from tests.factories.yard import make_yard
+from workers.contracts.log_lines import without_secrets
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

@@ -85,15 +85,18 @@ async def test_a_client_that_leaves_mid_stream_is_charged_an_estimate_near_the_t
     limit = {"max_tokens": 1000} if path == MESSAGES else {"max_output_tokens": 1000}
     body = BODIES[path](stream=True, ignore_eos=True, **limit)
     async with served(tmp_path, *SLOW) as (engine, gateway):
+        for words in (1, 10, 40, 20, 5):  # from which it learns how many tokens texts have
+            await gateway.call("POST", path, BODIES[path]("hello " * words) | dict.fromkeys(limit, 1))
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(request_bytes("POST", path, body, authorised() | {"X-Request-Id": "left"}))
         for _ in range(10):
             await asyncio.wait_for(reader.readuntil(b"\n\n\r\n"), 10)
         writer.transport.abort()
-        [record] = await gateway.wait_for_records(1)
+        record = (await gateway.wait_for_records(6))[-1]
         await asyncio.sleep(0.5)
         entry = await ledger_entry(engine, "left")
     assert (record.outcome, record.usage_source, entry["outcome"]) == ("client_left", "estimated", "abort")
+    assert record.input_tokens == pytest.approx(entry["prompt_tokens"], rel=0.2)
     assert 4 <= record.output_tokens <= entry["completion_tokens"] <= record.output_tokens + 8
     if path == MESSAGES:  # its engine tells the prompt's tokens when it begins
         assert record.input_tokens == entry["prompt_tokens"]

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.support.gateways import chat_body, running_gateway, snapshot_for, with_shape
+from tests.support.scripted_engine import scripted_engine, stream
 
 pytestmark = pytest.mark.integration
 
@@ -53,6 +54,26 @@ async def engine_that_resets_after(events):
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
+
+
+ROLE = event(choices=[{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+
+
+@pytest.mark.parametrize(("before", "has_run"), [([], False), ([b": alive\n\n"], False), ([ROLE], True)])
+@pytest.mark.parametrize("failure", [b'data: {"error":{"code":503}}\n\n', b'data:{"error": {"code": 400}}\n\n'])
+async def test_an_engine_that_refuses_in_a_stream_is_paid_as_one_that_refuses_by_its_status(
+    tmp_path, failure, before, has_run
+):
+    """It says that an assistant speaks when it has run the prompt, and not before."""
+    async with (
+        scripted_engine(stream([*before, failure, DONE])) as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        through = await gateway.chat(stream=True)
+        [record] = gateway.records()
+    assert through.body == b"".join([*before, failure, DONE])
+    assert (record.outcome, record.usage_source) == ("failed", "estimated" if has_run else "none")
+    assert (record.input_tokens > 0, record.cost_pico_usd > 0) == (has_run, has_run)
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["tight", "spaced"])

@@ -150,7 +150,8 @@ async def test_connections_of_all_together_are_bounded(engine, tmp_path):
             writer.close()
         await asyncio.sleep(0.1)
         assert (await gateway.chat()).status == 200
-    assert (refused.status, refused.json()["error"]["code"]) == (503, "too_many_connections")
+    error = refused.json()["error"]
+    assert (refused.status, error["code"], error["type"]) == (503, "too_many_connections", "server_error")
 
 
 async def test_an_image_at_an_address_inside_is_never_asked_for(gateway, engine):

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.batches import sdk
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
+from tests.support.gateways import as_a_gateway, authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
 from workers.contracts.snapshot import GatewayAddress, Snapshot
 from workers.gateway.front import delivery
@@ -150,7 +150,7 @@ async def test_a_request_is_forwarded_once_and_never_back(tmp_path):
 
 async def test_only_a_version_of_the_route_can_be_asked_for(tmp_path):
     async with two_nodes(tmp_path, (100, 0)) as (here, _):
-        headers = authorised() | {FORWARDED.decode(): "1", CHOSEN_VERSION.decode(): "no-such-version"}
+        headers = as_a_gateway("s", b"1") | {CHOSEN_VERSION.decode(): "no-such-version"}
         answer = await call(here.port, "POST", CHAT, chat_body("hi", max_tokens=1), headers)
     assert answer.status == 200
 
@@ -215,8 +215,7 @@ async def deaf_client(port, request):
 def forwarded(secret, now, request_id="asked-twice", **fields):
     body = json.dumps(chat_body(**fields)).encode()
     proof = prove(secret, FORWARDED, request_id.encode(), now).decode()
-    named = {FORWARDED.decode(): "1", PROOF.decode(): proof, "x-request-id": request_id}
-    headers = authorised() | named | {"content-type": "application/json"}
+    headers = as_a_gateway(secret, b"1", request_id) | {PROOF.decode(): proof, "content-type": "application/json"}
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n{lines}content-length: {len(body)}\r\n\r\n"
     return head.encode() + body

@@ -9,16 +9,27 @@ import pytest
 
 from tests.integration.gateway.test_models_between_nodes import CHAT, two_nodes
 from tests.support.fake_engines import fake_engine
-from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
+from tests.support.gateways import as_a_gateway, authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call
+from tests.support.scripted_engine import scripted_engine, whole
 from workers.contracts.limits import LimitRule, TenantLimits
 from workers.contracts.snapshot import GatewayAddress, Snapshot
 from workers.gateway import errors
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS
+from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, HAS_OTHERS, STAYS
 
 pytestmark = pytest.mark.integration
 
 SLOW = ("--time-scale", "1")
+ELSEWHERE = [GatewayAddress(node_id=f"n{number}", url=f"http://127.0.0.1:{number}") for number in (1, 2)]
+
+
+def requests_per_minute(tenant_id, amount):
+    rule = LimitRule(limit_id=str(uuid4()), scope="tenant", kind="requests_per_minute", amount=amount)
+    return TenantLimits(tenant_id=tenant_id, rules=[rule])
+
+
+def counted_at(gateway):
+    return sum(account.spent for account in gateway.service._limits.ledger.accounts.values())
 
 
 def held_by(gateway):
@@ -80,8 +91,8 @@ async def test_what_waits_for_a_version_whose_last_engine_goes_is_answered_by_an
 
 async def test_what_waits_where_the_last_engine_goes_is_answered_by_another_node_and_recorded_there_once(tmp_path):
     async with two_nodes(tmp_path, (100, 0), *SLOW) as (here, there):
-        whole = held_by(here)
-        await publish(here, endpoints=narrow(whole).endpoints)
+        for gateway, held in ((here, narrow(held_by(here))), (there, held_by(there))):
+            await publish(gateway, endpoints=held.endpoints, limits=[requests_per_minute("gold", 100)])
         asked = [asyncio.create_task(here.chat(max_tokens=60)) for _ in range(4)]
         await until_queued(here, 3)
         for gateway in (here, there):
@@ -95,13 +106,14 @@ async def test_what_waits_where_the_last_engine_goes_is_answered_by_another_node
         own, others = await here.wait_for_records(1), await there.wait_for_records(3)
     assert {answer.status for answer in answers} == {200}
     assert (len(own), len(others)) == (1, 3)
+    assert (counted_at(here), counted_at(there)) == (4, 0)  # as many requests as there were
     assert len({record.request_id for record in [*own, *others]}) == 4
 
 
 async def test_a_forwarded_request_gets_another_version_where_the_chosen_one_has_just_left(tmp_path):
     async with two_nodes(tmp_path, (50, 50)) as (_, there):
         first = held_by(there).versions[0].version_id
-        headers = authorised() | {FORWARDED.decode(): "1", CHOSEN_VERSION.decode(): first}
+        headers = as_a_gateway("s", STAYS) | {CHOSEN_VERSION.decode(): first}
         answer = await asyncio.wait_for(call(there.port, "POST", CHAT, chat_body("hi", max_tokens=3), headers), 10)
     assert answer.status == 200
 
@@ -122,23 +134,39 @@ async def test_a_node_whose_engine_has_gone_sends_a_request_back_and_the_next_is
     assert {record.output_tokens for record in records} == {3}
 
 
-async def test_who_could_ask_nobody_else_is_not_sent_back(tmp_path):
+async def test_who_could_ask_nobody_else_is_not_sent_back_and_neither_is_who_only_says_that_it_is_a_gateway(tmp_path):
     async with fake_engine("--served-model-name", "demo-chat", *SLOW) as engine:
         snapshot = snapshot_for(("demo-chat", 100, [engine.port]), peer_secret="s")
-        known = [
-            GatewayAddress(node_id="n1", url="http://127.0.0.1:1"),
-            GatewayAddress(node_id="n2", url="http://127.0.0.1:2"),
-        ]
-        empty = msgspec.structs.replace(snapshot, endpoints=[], gateways=known)
+        empty = msgspec.structs.replace(snapshot, endpoints=[], gateways=ELSEWHERE)
         async with running_gateway(tmp_path, empty) as gateway:
-            alone = {FORWARDED.decode(): "1", "x-request-deadline-ms": "300"}
-            answer = await call(gateway.port, "POST", CHAT, chat_body("hi"), authorised() | alone)
-            others = {FORWARDED.decode(): HAS_OTHERS.decode()}
-            sent_back = await call(gateway.port, "POST", CHAT, chat_body("hi"), authorised() | others)
-            [record] = await gateway.wait_for_records(1)
-    assert answer.status in (429, 503, 504)
+            kept = [as_a_gateway("s", STAYS), *[as_a_gateway(secret, HAS_OTHERS) for secret in ("", "guessed")]]
+            answers = [
+                await call(gateway.port, "POST", CHAT, chat_body("hi"), headers | {"x-request-deadline-ms": "300"})
+                for headers in (*kept, authorised() | {FORWARDED.decode(): HAS_OTHERS.decode()})
+            ]
+            others = as_a_gateway("s", HAS_OTHERS)
+            sent_back = await call(gateway.port, "POST", CHAT, chat_body("hi"), others)
+            records = await gateway.wait_for_records(4)
+    assert {answer.status for answer in answers} <= {429, 503, 504}
     assert (sent_back.status, sent_back.json()["error"]["code"]) == (421, "misdirected")
-    assert record.status == answer.status
+    assert [record.status for record in records] == [answer.status for answer in answers]
+
+
+async def test_what_a_client_says_in_a_gateways_words_chooses_no_version_and_is_counted(tmp_path):
+    """Nor does an engine hear of it."""
+    async with scripted_engine(whole(b'{"usage":{"prompt_tokens":1,"completion_tokens":1}}')) as engine:
+        snapshot = snapshot_for(("first", 100, [engine.port]), ("second", 0, [engine.port]))
+        limits = [requests_per_minute("gold", 3)]
+        snapshot = msgspec.structs.replace(snapshot, limits=limits, gateways=ELSEWHERE, peer_secret="s")
+        async with running_gateway(tmp_path, snapshot) as gateway:
+            said = {FORWARDED.decode(): "1", CHOSEN_VERSION.decode(): "v2", COUNTED.decode(): "1"}
+            answers = [await call(gateway.port, "POST", CHAT, chat_body(), authorised() | said) for _ in range(4)]
+            proven = as_a_gateway("s", STAYS) | {CHOSEN_VERSION.decode(): "v2", COUNTED.decode(): "1"}
+            answers.append(await call(gateway.port, "POST", CHAT, chat_body(), proven))
+            records = await gateway.wait_for_records(5)
+    assert [answer.status for answer in answers] == [200, 200, 200, 429, 200]
+    assert [record.version_id for record in records] == ["v1"] * 4 + ["v2"]
+    assert b"x-tokenyard" not in b"".join(engine.seen).lower()
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -150,8 +178,9 @@ async def test_what_another_gateway_has_waiting_where_it_leaves_or_its_last_engi
             address = GatewayAddress(node_id="leaving", url=f"http://127.0.0.1:{leaving.port}")
             versions = [msgspec.structs.replace(each, node_ids=["leaving", "other"]) for each in snapshot.versions]
             gateways = [*snapshot.gateways, address]
-            await publish(leaving, versions=versions, gateways=gateways)
-            await publish(here, versions=versions, gateways=gateways)
+            limits = [requests_per_minute("gold", 100)]
+            for gateway in (leaving, here, there):
+                await publish(gateway, versions=versions, gateways=gateways, limits=limits)
             asked = [asyncio.create_task(here.chat(max_tokens=80)) for _ in range(8)]
             await until_queued(leaving, 3)
             if leaves:
@@ -162,6 +191,7 @@ async def test_what_another_gateway_has_waiting_where_it_leaves_or_its_last_engi
             own, others = await leaving.wait_for_records(1), await there.wait_for_records(7)
     assert {answer.status for answer in answers} == {200}
     assert (len(own), len(others)) == (1, 7)
+    assert sum(map(counted_at, (here, there, leaving))) == 8
     assert len({record.request_id for record in [*own, *others]}) == 8
 
 

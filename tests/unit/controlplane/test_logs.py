@@ -3,7 +3,9 @@ import logging
 import pytest
 from django.core.exceptions import PermissionDenied
 
-from controlplane.logs import LineFormatter, RedactSecrets, without_secrets
+from controlplane.logs import LineFormatter, RedactSecrets
+from workers.contracts.log_lines import LineFormatter as NodeLineFormatter
+from workers.contracts.log_lines import without_secrets
 
 pytestmark = pytest.mark.unit
 
@@ -40,6 +42,11 @@ def test_a_line_names_time_level_logger_event_and_fields():
     line = LineFormatter().format(record("a thing happened", node_id="n1"))
     assert "level=info logger=apps.x" in line
     assert line.endswith('event="a thing happened" node_id=n1')
+
+
+def test_a_nodes_line_has_the_same_shape_and_says_of_which_request_it_is():
+    line = NodeLineFormatter().format(record("request failed", request_id="r 1"))
+    assert line.endswith('logger=apps.x event="request failed" request_id="r 1"')
 
 
 def test_secrets_in_arguments_and_in_fields_are_taken_out():

@@ -57,6 +57,11 @@ class NamedEvents(EventStream):
         return self.spoken is not None and self.spoken.closings > 0
 
     @property
+    def failed_at_once(self) -> bool:
+        is_untold = self.usage is None and self.input_tokens is None
+        return self.has_error and is_untold and not self.events_with_output
+
+    @property
     def has_told_usage(self) -> bool:
         return False  # it stands in the last event
 

@@ -10,6 +10,7 @@ class AnswerStream(Protocol):
     """Fed with the engine's bytes; returns what may go out, always whole events.
 
     `usage` is the engine's own count, None while it has not said; `input_tokens` what it said of the prompt alone.
+    `failed_at_once`: its error is all that the engine had to say, so it ran nothing that could be counted.
     `has_ended`: the event that says that no other follows is among what passed, so that whoever leaves now has had all.
     `has_told_usage`: the client has got the event that it asked for.
     `fingerprint` is as StreamFilter has it, None where there is none to learn; so are `text`, `first_event`,
@@ -25,6 +26,9 @@ class AnswerStream(Protocol):
 
     @property
     def has_error(self) -> bool: ...
+
+    @property
+    def failed_at_once(self) -> bool: ...
 
     @property
     def text(self) -> bytes | bytearray | None: ...

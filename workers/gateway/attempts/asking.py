@@ -20,7 +20,7 @@ class Question:
     `alternatives` are the versions that may answer instead; `served_name` is then theirs. `needs_usage`: it comes only
     if it is asked for.
 
-    `prompt_bytes` are what an estimate of its tokens may go by; of sound and other files nothing is known.
+    `expected_input_tokens` are what its prompt is taken for where no engine says; of sound nothing is known.
 
     `output_limit` is the client's own, in tokens. `rank` of its class is its `priority` in an engine that has any: less
     is served first there, too.
@@ -28,11 +28,11 @@ class Question:
 
     __slots__ = (
         "alternatives",
+        "expected_input_tokens",
         "needs_usage",
         "output_limit",
         "path",
         "peek",
-        "prompt_bytes",
         "public_model",
         "rank",
         "request",
@@ -51,7 +51,7 @@ class Question:
         *,
         public_model: str,
         served_name: str,
-        prompt_bytes: int = 0,
+        expected_input_tokens: int = 0,
         output_limit: int | None = None,
         rank: int = 0,
         alternatives: tuple[Alternative, ...] = (),
@@ -66,7 +66,7 @@ class Question:
         self.rank = rank
         self.alternatives = alternatives
         self.output_limit = output_limit
-        self.prompt_bytes = prompt_bytes
+        self.expected_input_tokens = expected_input_tokens
         self.needs_usage = path.asks_for_usage and wants_stream(peek)
 
     @property

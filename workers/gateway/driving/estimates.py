@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from math import exp, log
 
-from workers.contracts.settlement import BYTES_PER_TOKEN
 from workers.gateway.driving.lines import ERROR_RATE, Line
 from workers.gateway.payload.attachments import NOTHING_ATTACHED, Attached, find_attached
 from workers.gateway.payload.bodies import Peek
@@ -34,10 +33,6 @@ class Prompt:
         self.text_bytes = text_bytes
         self.attached = attached
         self.attached_tokens = attached_tokens
-
-    def counted_bytes(self, body_bytes: int) -> int:
-        """Of the whole body, what an estimate may go by: what is attached counts as a text of as many tokens would."""
-        return body_bytes - self.attached.size_bytes + self.attached_tokens * BYTES_PER_TOKEN
 
 
 UNMEASURED = Prompt(0)

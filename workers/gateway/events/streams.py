@@ -73,7 +73,7 @@ class StreamFilter(EventStream):
         self.counts = CountsByChoice()
         self.fingerprint = fingerprint
         self.events_with_output = 0
-        self.has_error = self.has_ended = False
+        self.has_error = self.has_ended = self._has_begun = False
         self.first_event = self._last_event = b""
         self.text = bytearray() if keeps_text else None
         self._text_mark = text_mark
@@ -88,6 +88,11 @@ class StreamFilter(EventStream):
     def has_finished(self) -> bool:
         """Whether the last of the text is among what came."""
         return _FINISH in self._last_event
+
+    @property
+    def failed_at_once(self) -> bool:
+        """An engine says who speaks only when it has run the prompt."""
+        return self.has_error and not self._has_begun and self.usage is None
 
     @property
     def has_told_usage(self) -> bool:
@@ -213,8 +218,9 @@ class StreamFilter(EventStream):
             if self.text is not None and _ENGINE_FAILURE.search(event):
                 self._held_error.append(event)
                 return b""
-        elif not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event:
-            self.events_with_output += 1
+        else:
+            self._has_begun = True
+            self.events_with_output += not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event
         if self.text is not None:
             self._keep_text(event)
         if self._rename:
@@ -240,6 +246,7 @@ class StreamFilter(EventStream):
         self.text = None
         self.has_error |= event.is_error
         if event.has_choices:
+            self._has_begun = True
             self._count_loose(event)
         elif usage := event.raw("usage"):
             self._take_final(usage)

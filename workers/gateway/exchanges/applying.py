@@ -47,10 +47,12 @@ class Candidate(Struct, eq=False):
             output_tokens=output_tokens,
             is_output_known=self.output_limit is not None or self.path.task == "embed",
             price=settlement.price,
+            is_counted=settlement.was_let_in,
         )
 
     def go_in(self, headers: Headers) -> None:
         self.own_headers += headers
+        self.settlement.was_let_in = True
         self.exchange.begin(self.terms)
         if not self.facilities.driver.serves(self.terms.version_id):
             self.exchange.stranded()  # since it was understood

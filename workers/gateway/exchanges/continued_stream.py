@@ -39,6 +39,10 @@ class ContinuedStream:
         return self._inner.has_error
 
     @property
+    def failed_at_once(self) -> bool:
+        return False
+
+    @property
     def has_finished(self) -> bool:
         return self._inner.has_finished
 

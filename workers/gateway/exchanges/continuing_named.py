@@ -141,6 +141,10 @@ class RevoicedStream:
         return self._inner.has_error
 
     @property
+    def failed_at_once(self) -> bool:
+        return False
+
+    @property
     def has_finished(self) -> bool:
         return bool(self._finish_reason)
 

@@ -115,7 +115,7 @@ class Exchange(Attempting):
         try:
             self._ask(engine, batch)
         except Exception:
-            logger.exception("request %s failed", self._question.request_id)
+            logger.exception("request failed", extra={"request_id": self._question.request_id})
             asyncio.get_running_loop().call_soon(self._end_by_own_fault)  # once the place is held
 
     def _end_by_own_fault(self) -> None:

@@ -15,7 +15,7 @@ from workers.gateway.http.heads import AnswerHead, Headers, header_lines
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.upstream import EnginePool, UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, HAS_OTHERS, LAST, PROOF
+from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, HAS_OTHERS, LAST, PROOF
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -25,13 +25,15 @@ _OF_FILES = frozenset((b"authorization", b"x-api-key", b"content-type"))
 _NOT_PASSED_ON = frozenset(
     b"connection expect forwarded host keep-alive proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade content-length x-forwarded-for x-request-id".split()
-) | {FORWARDED, CHOSEN_VERSION, PROOF}
+) | {FORWARDED, CHOSEN_VERSION, PROOF, COUNTED}
 _API = OpenAI()
 _MISDIRECTED = 421
 # Given an address, and whether there are others to ask after it.
 Message = Callable[[bytes, bool], bytes]
 # Given why nobody could be asked, or None where all have sent it back.
 Back = Callable[[GatewayError | None], None]
+# Given the answer of one that has sent it back.
+Refused = Callable[[AnswerHead], None]
 
 
 class Forwarding:
@@ -52,6 +54,7 @@ class Forwarding:
         api: API = _API,
         lost: Callable[[GatewayError], None] | None = None,
         back: Back | None = None,
+        sent_back: Refused | None = None,
         silences: Silences | None = None,
     ) -> None:
         self._client = client
@@ -59,6 +62,7 @@ class Forwarding:
         self._message = message
         self._lost = lost
         self._back = back
+        self._note_refusal = sent_back
         self._answer = ClientAnswer(client, request, api=api, own_headers=headers)
         self._pools: list[EnginePool] = []
         self._call: Call | None = None
@@ -147,6 +151,8 @@ class Forwarding:
         self._heard.count += 1
         if head.status == _MISDIRECTED and self._may_be_sent_back:
             self._is_sent_back = self._was_sent_back = True
+            if self._note_refusal is not None:
+                self._note_refusal(head)
             return
         self._head = head
         if self._request.method == b"HEAD" and self._call is not None:
@@ -239,6 +245,7 @@ def begin_elsewhere(
     say: Callable[[], Headers],
     lost: Callable[[GatewayError], None],
     back: Back,
+    sent_back: Refused,
     is_first_round: bool,
 ) -> None:
     """The gateway there admits it, meters it and answers; here it leaves a record only where nobody could be asked.
@@ -254,7 +261,15 @@ def begin_elsewhere(
         return message_for_engine(request, authority, address, [chosen, *say()], note)
 
     forwarding = Forwarding(
-        client, request, headers, message, api=api, lost=lost, back=back, silences=elsewhere.silences
+        client,
+        request,
+        headers,
+        message,
+        api=api,
+        lost=lost,
+        back=back,
+        sent_back=sent_back,
+        silences=elsewhere.silences,
     )
     forwarding.begin(elsewhere.pools)
 

@@ -34,7 +34,16 @@ from workers.gateway.limits.admission import Limits
 from workers.gateway.payload.bodies import Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
-from workers.gateway.payload.labels import FORWARDED, HAS_OTHERS, PROOF, new_trace, note_who, sticky_id, trace_parent
+from workers.gateway.payload.labels import (
+    COUNTED,
+    FORWARDED,
+    HAS_OTHERS,
+    PROOF,
+    new_trace,
+    note_who,
+    sticky_id,
+    trace_parent,
+)
 from workers.gateway.records.metering import outcome_of
 from workers.gateway.records.prompts import PromptKeeper
 from workers.gateway.snapshots.directory import Grant
@@ -87,6 +96,7 @@ class Intake:
         if errand is not None:
             self._mark(settlement, errand)
         if introduction.is_forwarded:
+            settlement.was_let_in = COUNTED in introduction.noted
             self._await_delivery(client, settlement, introduction)
         if self.tracer is not None:
             self._begin_trace(self.tracer, settlement, introduction.noted)
@@ -226,7 +236,7 @@ class Intake:
         except (GatewayError, ElsewhereError, MisdirectedError):
             raise
         except Exception as error:
-            logger.exception("request %s failed", settlement.request_id)
+            logger.exception("request failed", extra={"request_id": settlement.request_id})
             raise errors.internal() from error
 
     def _resolve(
@@ -259,7 +269,7 @@ class Intake:
             found,
             public_model=model,
             served_name=version.served_name,
-            prompt_bytes=0 if path.is_form else terms.prompt.counted_bytes(len(request.body)),
+            expected_input_tokens=0 if path.is_form else terms.prompt.tokens,
             output_limit=terms.output_limit,
             rank=terms.request.rank,
             alternatives=terms.alternatives,

@@ -5,9 +5,10 @@ or on the connection, which are a key's end and a client's address, is asked ane
 """
 
 from workers.gateway.apis.paths import EnginePath
+from workers.gateway.front.proofs import is_of_a_gateway
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.payload.labels import FORWARDED, note_headers
+from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, PROOF, STAYS, note_headers
 from workers.gateway.snapshots.directory import Directory, Grant
 
 MAX_REQUEST_ID = 128
@@ -18,6 +19,7 @@ class Introduction:
 
     `given_id` is the client's own id for the request, "" where there is none that may stand in a header and a log;
     `extra_headers` go with every answer. `is_scoped`: the key may not ask from everywhere or not for everything.
+    `is_forwarded` by a gateway that has proven to be one.
     `is_untraced`: the client gave neither a trace nor an id that could be one's. `times_sent_back` by other nodes,
     of those that the same directory knows; `is_again`: it was introduced before.
     """
@@ -55,11 +57,21 @@ class Introduction:
         self.noted = note_headers(request.head.headers)
         self.given_id = _given_id(self.noted.get(b"x-request-id", b""))
         self.is_untraced = not self.given_id and b"traceparent" not in self.noted
-        self.is_forwarded = FORWARDED in self.noted
+        self.is_forwarded = FORWARDED in self.noted and self._is_of_a_gateway()
         self.extra_headers = extra_headers
         self.times_sent_back = 0
         self.is_again = False
         self.is_scoped = grant.paths is not None or grant.networks is not None
+
+    def _is_of_a_gateway(self) -> bool:
+        """Who only says so chooses nothing, and is never sent back; it stays here, lest nodes send it in circles."""
+        secret, noted = self.directory.snapshot.peer_secret, self.noted
+        if is_of_a_gateway(secret, FORWARDED, self.given_id.encode(), noted.get(PROOF, b"")):
+            return True
+        noted[FORWARDED] = STAYS
+        noted.pop(CHOSEN_VERSION, None)
+        noted.pop(COUNTED, None)
+        return False
 
     def holds(self, directory: Directory | None, unix_time: float) -> bool:
         """Whether nothing has changed since."""

@@ -14,11 +14,11 @@ from workers.gateway.front.forwarding import begin_elsewhere
 from workers.gateway.front.introduction import Introduction
 from workers.gateway.front.neighbours import ElsewhereError, MisdirectedError
 from workers.gateway.front.proofs import prove
-from workers.gateway.http.heads import Headers
+from workers.gateway.http.heads import AnswerHead, Headers
 from workers.gateway.http.numbers import MAX_DIGITS
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.payload.labels import DEADLINE, FORWARDED, HAS_OTHERS, PROOF
+from workers.gateway.payload.labels import COUNTED, DEADLINE, FORWARDED, HAS_OTHERS, PROOF
 
 if TYPE_CHECKING:
     from workers.gateway.front.intake import Intake
@@ -41,6 +41,9 @@ def send_on(
     def take_back(error: GatewayError | None) -> None:
         intake.take_back(client, request, introduction, settlement, error)
 
+    def note_refusal(head: AnswerHead) -> None:
+        settlement.was_let_in |= COUNTED in head.shown_names
+
     begin_elsewhere(
         client,
         request,
@@ -50,6 +53,7 @@ def send_on(
         say=lambda: own_words(intake.facilities.monotonic, introduction, settlement),
         lost=lambda error: intake.turn_away(settlement, introduction, error),
         back=take_back,
+        sent_back=note_refusal,
         is_first_round=not introduction.times_sent_back,
     )
 
@@ -59,7 +63,7 @@ def own_words(monotonic: Callable[[], float], introduction: Introduction, settle
     waited_s = monotonic() - settlement.arrived_at
     secret, given_id = introduction.directory.snapshot.peer_secret, settlement.request_id.encode()
     proof = prove(secret, FORWARDED, given_id, settlement.arrived_unix_s + waited_s)
-    said = [(b"x-request-id", given_id), (PROOF, proof)]
+    said = [(b"x-request-id", given_id), (PROOF, proof), *_counted(settlement)]
     deadline = introduction.noted.get(DEADLINE, b"").strip()
     if deadline.isdigit() and len(deadline) <= MAX_DIGITS and int(deadline):
         said.append((DEADLINE, b"%d" % max(1, int(deadline) - int(waited_s * 1000))))
@@ -72,7 +76,12 @@ def send_back(intake: "Intake", client: ClientConnection, introduction: Introduc
     if intake.tracer is not None:
         intake.tracer.forget(settlement.record_id)
     api, error = introduction.path.api, errors.misdirected()
-    client.respond(error.status, api.error_headers(error), api.error_body(error))
+    client.respond(error.status, api.error_headers(error) + _counted(settlement), api.error_body(error))
+
+
+def _counted(settlement: Settlement) -> Headers:
+    """Who asks for it next must not count it again among a minute's requests."""
+    return [(COUNTED, b"1")] if settlement.was_let_in else []
 
 
 def reroute(intake: "Intake", exchange: Exchange, introduction: Introduction) -> None:

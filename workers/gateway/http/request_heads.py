@@ -28,10 +28,8 @@ class RefusedRequestError(Exception):
 
     def body(self) -> bytes:
         """In OpenAI's shape, as nobody knows yet which API was meant. Codes and messages are ours, and plain."""
-        return b'{"error":{"message":"%b","type":"invalid_request_error","param":null,"code":"%b"}}' % (
-            self.message,
-            self.code,
-        )
+        kind = b"invalid_request_error" if self.status < 500 else b"server_error"  # noqa: PLR2004 - HTTP
+        return b'{"error":{"message":"%b","type":"%b","param":null,"code":"%b"}}' % (self.message, kind, self.code)
 
 
 def invalid(why: bytes) -> RefusedRequestError:

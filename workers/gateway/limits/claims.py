@@ -38,7 +38,9 @@ def is_used_up(claim: Claim, since: float) -> bool:
 
 def amount_of(rule: LimitRule, demand: Demand) -> int:
     """What to reserve. A bound that was only learned never keeps a request out of an account that is empty."""
-    if rule.kind in {"requests_per_minute", "concurrent_requests"}:
+    if rule.kind == "requests_per_minute":
+        return 0 if demand.is_counted else 1
+    if rule.kind == "concurrent_requests":
         return 1
     if rule.kind in MONEY_KINDS:
         cost = cost_pico_usd(

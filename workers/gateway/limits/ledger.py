@@ -72,7 +72,10 @@ class Ledger:
     # -- requests
 
     def claims_for(self, rules: TenantRules, demand: Demand, unix_time: float) -> list[Claim]:
-        """A limit of money is no matter to a request that is free, nor one of tokens to one that has none."""
+        """A limit of money is no matter to a request that is free, nor one of tokens to one that has none.
+
+        Nor one of requests to one that was counted before it came here.
+        """
         claims = []
         for rule, subject in rules.rules_for(demand):
             amount = amount_of(rule, demand)

@@ -16,7 +16,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     """A request before it is served. `end_user` is whom it names, else the key's owner stands in.
 
     `output_tokens` is the most there may be, or, where the client set no limit (`is_output_known` False), what was
-    learned.
+    learned. `is_counted`: a limit of requests has it already, and only what it uses is still to be counted.
     """
 
     key_id: str
@@ -26,6 +26,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     is_output_known: bool = True
+    is_counted: bool = False
     price: Price = Price()
 
     def subject(self, scope: Scope, key_origins: Mapping[str, str]) -> str:

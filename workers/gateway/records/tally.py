@@ -47,7 +47,7 @@ class Tally:
 
     def _note_size(self) -> None:
         question, settlement = self._question, self.settlement
-        settlement.prompt_bytes = question.prompt_bytes
+        settlement.expected_input_tokens = question.expected_input_tokens
         if question.output_limit is not None:
             settlement.output_limit = limit_of_all(question.peek, question.output_limit)
 
@@ -137,6 +137,8 @@ class Tally:
         usage = stream.usage
         if usage is not None and not usage.is_empty:
             return reported(usage)
+        if stream.failed_at_once:
+            return NOTHING  # as of one that it refuses by its status
         return self.settlement.estimate(stream.events_with_output, stream.input_tokens)
 
     def of_whole(self, body: bytes, now: float) -> Used:

@@ -142,7 +142,7 @@ def test_what_generates_nothing_costs_nothing(world):
 
 
 def test_an_engine_that_does_not_count_is_estimated_by_its_events(world):
-    world.journal.open(world.request(prompt_bytes=40)).guess(0, 6)
+    world.journal.open(world.request(expected_input_tokens=10)).guess(0, 6)
     world.die()
     [record] = world.salvage()
     assert (record.usage_source, record.input_tokens, record.output_tokens) == ("estimated", 10, 6)

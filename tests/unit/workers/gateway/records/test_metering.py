@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.contracts.recording import cost_pico_usd
-from workers.contracts.settlement import NOTHING, Origin, Settlement, Used, estimated
+from workers.contracts.settlement import NOTHING, Origin, Settlement, Used
 from workers.contracts.snapshot import Price
 from workers.gateway.payload.bodies import PromptDetails, Usage
 from workers.gateway.records.metering import Meter, estimated_from_first, reported
@@ -71,8 +71,10 @@ def test_usage_that_an_engine_reports_as_null_or_negative_counts_as_nothing():
     assert reported(Usage(-5, -1)) == Used(source="engine")
 
 
-def test_an_estimate_is_flagged():
-    assert estimated(prompt_bytes=401, output_tokens=7) == Used(source="estimated", input_tokens=101, output_tokens=7)
+def test_an_estimate_is_flagged_and_goes_by_what_was_expected_unless_the_engine_told_of_the_prompt():
+    request = settlement(expected_input_tokens=101, output_limit=5)
+    assert request.estimate(7) == Used(source="estimated", input_tokens=101, output_tokens=5)
+    assert request.estimate(3, 90) == Used(source="estimated", input_tokens=90, output_tokens=3)
 
 
 def test_what_an_engine_leaves_out_of_several_choices_is_estimated_from_the_first():
