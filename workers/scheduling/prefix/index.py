@@ -229,15 +229,16 @@ class PrefixIndex:
         return next((index for index, block in enumerate(blocks) if block in holes), len(blocks))
 
     def _remember(self, blocks: tuple[int, ...], endpoint: int) -> None:
+        """Those that follow one that nobody has are nobody's either, where all is guessed: they are told at once."""
         masks, bit = self._masks, 1 << endpoint
-        for block in blocks:
+        known = len(blocks) if self._exact else self._leading(blocks, 0, len(blocks), -1)
+        for block in blocks[:known]:
             masks[block] = masks.get(block, 0) | bit
+        masks.update(dict.fromkeys(blocks[known:], bit))
 
     def _forget(self, blocks: list[int], endpoint: int) -> None:
         masks, bit = self._masks, 1 << endpoint
         for block in blocks:
-            mask = masks[block]
-            if mask == bit:
-                del masks[block]
-            else:
+            mask = masks.pop(block)
+            if mask != bit:
                 masks[block] = mask & ~bit
