@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, Entry, FairQueue
+from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, FairQueue
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.request import sound_weight
 from workers.scheduling.ticket import Ticket
@@ -54,29 +54,29 @@ class ClassQueue:
 
     def look(self) -> Iterator[Ticket]:
         """All that wait, in the order in which they would go if nobody were charged for it."""
-        heads = {rank: head for rank, queue in self._queues.items() if (head := queue.first()) is not None}
-        if not heads:
-            return
-        self._set_floor(min(self._clocks[rank] for rank in heads))
-        if len(heads) == 1:
-            for entry in self._queues[next(iter(heads))].waiting():
-                yield entry[2]
-            return
-        entries = {rank: self._queues[rank].waiting() for rank in heads}
-        heads = {rank: next(entries[rank]) for rank in heads}
+        ranks = [rank for rank, queue in self._queues.items() if queue.first() is not None]
+        if not ranks:
+            return iter(())
+        self._set_floor(min([self._clocks[rank] for rank in ranks]))
+        return self._queues[ranks[0]].waiting() if len(ranks) == 1 else self._merged(ranks)
+
+    def _merged(self, ranks: list[int]) -> Iterator[Ticket]:
+        waiting = {rank: self._queues[rank].waiting() for rank in ranks}
+        heads = {rank: next(waiting[rank]) for rank in ranks}
         while heads:
             rank = self._next_of(heads)
-            yield heads[rank][2]
-            head = next(entries[rank], None)
+            yield heads[rank]
+            head = next(waiting[rank], None)
             if head is None:
                 del heads[rank]
             else:
                 heads[rank] = head
 
-    def _next_of(self, heads: dict[int, Entry]) -> int:
+    def _next_of(self, heads: dict[int, Ticket]) -> int:
         """The class whose turn it is, of those whose heads these are."""
         latest = min(self._clocks[rank] for rank in heads) + self._lead_s
-        return max((head, rank) for rank, head in heads.items() if self._clocks[rank] <= latest)[1]
+        urgent = ((head.start_by, head.number, rank) for rank, head in heads.items() if self._clocks[rank] <= latest)
+        return min(urgent)[2]
 
     def served(self, ticket: Ticket, service_s: float) -> None:
         """Charges class and tenant: for a ticket that was sent what it is expected to take, at its end the rest.

@@ -61,13 +61,14 @@ class FairQueue:
             del self._tenants[tenant_id], self._by_clock[0]
         return None
 
-    def waiting(self) -> Iterator[Entry]:
+    def waiting(self) -> Iterator[Ticket]:
         """From `first()` on, in the order in which they would go if nobody were charged for it."""
         for _, tenant_id in self._by_clock:
             entries = self._tenants[tenant_id]
             for place in range(len(entries) - 1, -1, -1):
-                if _is_kept(entries[place]):
-                    yield entries[place]
+                entry = entries[place]
+                if _is_kept(entry):
+                    yield entry[2]
                 else:
                     del entries[place]
                     self._entries -= 1
