@@ -197,7 +197,7 @@ class EndpointModel:
         if report.taken_at > last_at:
             self.watchdog.reported(report)
         most_share = self.most_kv_tokens / self.kv_capacity
-        self.said.take(report, self.prefilling.values(), len(self.running), most_share)
+        self.said.take(report, self.running, most_share)
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -235,6 +235,7 @@ class EndpointModel:
         elif not self.prefilling:
             self.prefill_until = 0.0
         self.kv_tokens -= ticket.kv_tokens
+        self.said.ended(ticket)
         self.most_kv_tokens -= ticket.most_kv_tokens
         self.pins.remove(ticket.request.prefix_blocks)
         self.paces.remove(ticket.request.tpot_slo_s)
