@@ -236,12 +236,12 @@ class PrefixIndex:
     def _remember_run(self, run: tuple[int, ...], endpoint: int) -> None:
         known = self._known_of_others(run, endpoint)
         self._remember(run[:known], endpoint)
-        deque(map(self._masks.__setitem__, run[known:], repeat(1 << endpoint)), maxlen=0)
+        self._masks.update(zip(run[known:], repeat(1 << endpoint)))
 
     def _forget_run(self, run: tuple[int, ...], endpoint: int) -> None:
         known = self._known_of_others(run, endpoint)
         self._forget(list(run[:known]), endpoint)
-        deque(map(self._masks.__delitem__, run[known:]), maxlen=0)
+        deque(map(self._masks.pop, run[known:]), maxlen=0)
 
     def _known_of_others(self, run: tuple[int, ...], endpoint: int) -> int:
         return len(run) if self._exact else self._leading(run, 0, len(run), ~(1 << endpoint))
