@@ -61,8 +61,9 @@ class Scheduler(SchedulerState):
         ticket = self._queues.tickets.get(request_id)
         if ticket is not None and ticket.endpoint is not None:
             ticket.endpoint.watchdog.progressed(now)
-            if output_tokens > ticket.output_tokens:
-                ticket.endpoint.outgrown(ticket, float(output_tokens))
+            tokens_here = ticket.tokens_here(output_tokens)
+            if tokens_here > ticket.output_tokens:
+                ticket.endpoint.outgrown(ticket, float(tokens_here))
                 self._queues.pool_of(ticket.version_id, now).settle(ticket, ticket.endpoint, output_tokens)
         return []
 
@@ -116,12 +117,14 @@ class Scheduler(SchedulerState):
             return []
         endpoint = self._release(ticket, ticket.endpoint, now)
         endpoint.breaker.failed(ticket.number, now, retry_after_s)
+        if may_retry:
+            self._queues.pool_of(endpoint.version_id, now).settle(ticket, endpoint, generated_tokens)
         commands = self._after(endpoint, now)
         if not may_retry:
             del self._queues.tickets[request_id]
             self._queues.workflows.ended(ticket.request, service_s=ticket.cost_s)
             return commands
-        ticket.generated_tokens = generated_tokens
+        ticket.go_on_after(generated_tokens)
         refusal = self._recovery.try_again(ticket, now)
         if refusal is not None:
             return [*commands, self._queues.forget(ticket, refusal[0], now, refusal[1])]
