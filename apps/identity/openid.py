@@ -44,6 +44,7 @@ def begin(request: HttpRequest, redirect_uri: str, *, now: datetime) -> HttpResp
             request, redirect_uri, **(_ASK_AGAIN if is_again else {})
         )
     except _ODD as error:
+        forget_provider()
         raise ProviderError("the identity provider cannot be reached; try again, or sign in by password") from error
     return answer
 
@@ -59,8 +60,7 @@ def finish(request: HttpRequest) -> dict[str, Any]:
     try:
         token = _client().authorize_access_token(request, claims_options=options)
     except (JoseError, *_ODD) as error:
-        if isinstance(error, JoseError):
-            forget_provider()  # a key without an id says by nothing else that it has been replaced
+        forget_provider()
         raise ProviderError("the identity provider did not vouch for you; try again") from error
     claims: dict[str, Any] | None = token.get("userinfo")
     if not claims or not is_subject(claims.get("sub")):
@@ -87,7 +87,11 @@ def granted_by(claims: dict[str, Any]) -> Granted:
 
 
 def forget_provider() -> None:
-    """The next sign-in reads the provider's metadata and keys anew."""
+    """The next sign-in reads the provider's metadata and keys anew.
+
+    After each failure: what a provider said in a bad moment would be believed until web ends, and a key without an id
+    says by nothing else that it has been replaced.
+    """
     _client.cache_clear()
 
 

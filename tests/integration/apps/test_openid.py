@@ -249,6 +249,16 @@ def test_a_provider_that_says_odd_things_of_itself_is_said_so(odd, provider):
     answer = Client().get("/sign-in/provider/")
     assert (answer.status_code, "cannot be reached" in answer.content.decode()) == (502, True)
     assert Client().get("/sign-in/").status_code == 200
+    provider.says()
+    assert sign_in(Client()).status_code == 302
+
+
+def test_what_a_provider_said_in_a_bad_moment_is_not_believed_for_good(provider):
+    sound = requests.get(f"{provider.url}/.well-known/openid-configuration", timeout=10).json()
+    provider.says(metadata=sound | {"jwks_uri": f"{provider.url}/nowhere"})
+    assert sign_in(Client()).status_code == 502
+    provider.says()
+    assert sign_in(Client()).status_code == 302
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,6 +2,7 @@ import logging
 
 import pytest
 from django.core.exceptions import PermissionDenied
+from django.test import RequestFactory
 
 from controlplane.logs import LineFormatter, RedactSecrets
 from workers.contracts.log_lines import LineFormatter as NodeLineFormatter
@@ -53,6 +54,15 @@ def test_secrets_in_arguments_and_in_fields_are_taken_out():
     made = record("key %s", f"ty-abcd1234-{SECRET}", error=f"redis://:{SECRET}@host")
     assert RedactSecrets().filter(made)
     assert SECRET not in LineFormatter().format(made)
+
+
+def test_what_an_address_asks_with_stays_out_of_the_log():
+    request = RequestFactory().get("/sign-in/provider/return/", {"code": SECRET, "state": SECRET})
+    made = record("Bad Gateway: /sign-in/provider/return/", request=request)
+    assert RedactSecrets().filter(made)
+    line = LineFormatter().format(made)
+    assert line.endswith('request="GET /sign-in/provider/return/"')
+    assert SECRET not in line
 
 
 def test_a_refused_request_is_one_line_and_one_that_broke_shows_where():

@@ -296,8 +296,10 @@ class Driver:
             batch.begin()
 
     def _cancel(self, cancel: Cancel) -> None:
+        """Once: its engine may still be heard out, and whoever is told a second time stops listening."""
         flight = self._flights.by_id.get(cancel.request_id)
-        if flight is not None:
+        if flight is not None and not flight.is_cancelled:
+            flight.is_cancelled = True
             flight.trail.add("cancelled", self._monotonic(), cancel.reason)
             flight.owner.cancelled(cancel)
 

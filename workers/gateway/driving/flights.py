@@ -33,13 +33,14 @@ class Scheduled(Protocol):
 class Flight:
     """A request from its arrival to its end; `engine` is that of the attempt that runs."""
 
-    __slots__ = ("engine", "owner", "terms", "trail")
+    __slots__ = ("engine", "is_cancelled", "owner", "terms", "trail")
 
     def __init__(self, owner: Scheduled, terms: "Terms", trail: Trail) -> None:
         self.owner = owner
         self.terms = terms
         self.trail = trail
         self.engine: Engine | None = None
+        self.is_cancelled = False
 
 
 class Flights:

@@ -283,6 +283,17 @@ def test_a_workflow_that_has_used_up_its_tokens_is_ended_everywhere(yard):
     assert "cancelled" in yard.steps("b")
 
 
+def test_what_is_ended_for_a_budget_is_told_once_as_its_engine_may_still_be_heard_out(yard):
+    yard.offer("e", slots=3)
+    budget = Asked(workflow_id="w", token_budget=50)
+    first, second, third = (yard.ask(name, workflow=budget) for name in "abc")
+    yard.driver.finished(first.number, used(output=60, input_tokens=0))
+    yard.driver.failed(second.number, may_retry=False, used=used(output=5))
+    yard.driver.note_elsewhere({}, {"t/w": (100, 0)})
+    assert third.told == ["e", "workflow_budget"]
+    assert yard.steps("c").count("cancelled") == 1
+
+
 def offer_two_versions(yard):
     yard.driver.set_endpoints(
         [
