@@ -141,10 +141,10 @@ class Account:
         """
         told = self.told
         whole = part_of(told.limit if told is not None else self.rule.amount, holders, rank)
+        if self.rule.kind in MINUTE_KINDS and now - self.told_at >= _WINDOW_S + 1:  # or it never was told
+            return whole - self.reserved - self._count_recent(now)
         if told is None:
             return whole - self.spent - self.reserved
-        if self.rule.kind in MINUTE_KINDS and now - self.told_at >= _WINDOW_S + 1:
-            return whole - self.reserved - self._count_recent(now)
         return part_of(max(told.remaining, 0), holders, rank) - self._taken_since_told
 
     # -- the authority
