@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from tests.support.limits_world import BEGIN_S, World, rule
+from workers.contracts.limits import EACH
 from workers.contracts.snapshot import Price
-from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, PROMISED_HEARTBEAT_S, TTL_S
+from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, MAX_ASKS, PROMISED_HEARTBEAT_S, TTL_S
 
 pytestmark = pytest.mark.unit
 
@@ -260,6 +261,30 @@ def test_a_minutes_use_comes_back_also_where_the_authority_has_never_answered(ki
             world.settle(asker, tokens=1)
         assert not _admitted_alone(world, "g1", 1, output_tokens=1)
         world.now += 62
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_without_the_authority_a_burst_comes_back_evenly(is_told):
+    """Sixty in a minute and five at once: not five in a minute."""
+    world = World([rule(amount=60, burst=5)], gateways=1)
+    if is_told:
+        assert world.count_admitted("g1") == 1
+        world.now += 62
+    assert len(_admitted_alone(world, "g1", 12)) == 5
+    assert not world.outcome(world.ask("g1"))
+    world.now += 2.001
+    assert sum(world.outcome(world.ask("g1")) for _ in range(12)) == 2
+    world.now += 10
+    assert sum(world.outcome(world.ask("g1")) for _ in range(12)) == 5
+
+
+def test_more_accounts_than_one_message_holds_are_all_asked_for_in_turn():
+    world = World([rule(scope="key", subject=EACH)], gateways=1)
+    askers = [world.ask("g1", key_id=f"key {number}") for number in range(MAX_ASKS + 20)]
+    ledger = world.ledgers["g1"]
+    asked = {ask.account for _ in range(2) for ask in ledger.asks(world.now)}
+    assert all(asker.is_waiting for asker in askers)
+    assert len(asked) == len(askers)
 
 
 def _have_all_heard_of_it(world):
