@@ -37,17 +37,23 @@ class Appraiser:
         request = ticket.request
         endpoint = _best_known(ticket.hits, endpoints)
         ticket.hit_tokens = ticket.hits.get(endpoint.number, 0)
-        ticket.output_tokens = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
+        ticket.output_tokens = self._tokens_to_come(ticket)
         ticket.weight = by_rank(CLASS_WEIGHTS, request.rank) if request.weight is None else request.weight
-        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, ticket.hit_tokens)
+        ticket.prefill_s = endpoint.prefill_s(ticket.prompt_tokens, ticket.hit_tokens)
         self._set_cost(ticket, endpoint)
         self._set_limits(ticket, endpoint, is_speed_known=is_speed_known)
         ticket.finish_by = ticket.start_by + ticket.prefill_s / capacity
 
+    def _tokens_to_come(self, ticket: Ticket) -> float:
+        """What has gone out is as long as was expected: as much again."""
+        request, generated = ticket.request, ticket.generated_tokens
+        expected = self._lengths.expect(request.tenant_id, request.predicted_output_tokens)
+        return expected - generated if expected > generated else float(generated)
+
     def kv_tokens(self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int) -> float:
         """On average over its stay: what others hold is free, what is only cached costs part, the answer grows."""
         request = ticket.request
-        tokens = request.prompt_tokens + self._kv_length_share * ticket.output_tokens
+        tokens = ticket.prompt_tokens + self._kv_length_share * ticket.output_tokens
         if not hit_tokens:
             return tokens
         held_tokens = min(hit_tokens, endpoint.pins.held_tokens(request))
@@ -63,7 +69,7 @@ class Appraiser:
         What of the prompt is new is there for those that come after it, too: by as much as is usually reused, it makes
         the request no less dense.
         """
-        prompt_tokens, output_tokens = ticket.request.prompt_tokens, ticket.output_tokens
+        prompt_tokens, output_tokens = ticket.prompt_tokens, ticket.output_tokens
         ticket.kv_tokens = self.kv_tokens(ticket, endpoint, ticket.hit_tokens)
         stay_s = ticket.prefill_s + output_tokens * self._pace_s
         kv_s_per_token = stay_s / endpoint.kv_capacity
@@ -79,9 +85,10 @@ class Appraiser:
 
     def service_s(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int) -> float:
         """What an answer of this length has taken where it ran; the same sum as its cost was before it was sent."""
+        output_tokens = ticket.tokens_here(output_tokens)
         stay_s = ticket.prefill_s + output_tokens * self._pace_s
-        steps_s = endpoint.prefill_share_s(ticket.request.prompt_tokens, ticket.hit_tokens)
-        steps_s += endpoint.decode_share_s(ticket.request.prompt_tokens, output_tokens)
+        steps_s = endpoint.prefill_share_s(ticket.prompt_tokens, ticket.hit_tokens)
+        steps_s += endpoint.decode_share_s(ticket.prompt_tokens, output_tokens)
         return steps_s + ticket.kv_tokens * stay_s / endpoint.kv_capacity
 
     def answered(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int, now: float) -> None:
@@ -91,12 +98,13 @@ class Appraiser:
             return
         request = ticket.request
         self._lengths.learn(request.tenant_id, request.predicted_output_tokens, output_tokens)
-        if ticket.first_token_at is not None and output_tokens > 1:
-            pace_s = (now - ticket.first_token_at) / (output_tokens - 1)
+        tokens_here = ticket.tokens_here(output_tokens)
+        if ticket.first_token_at is not None and tokens_here > 1:
+            pace_s = (now - ticket.first_token_at) / (tokens_here - 1)
             self._pace_s += PACE_LEARNING_RATE * (min(pace_s, MAX_SURPRISE * self._pace_s) - self._pace_s)
             endpoint.answered(pace_s)
         elif ticket.first_token_at is None:
-            endpoint.answered_whole(ticket, output_tokens, now)
+            endpoint.answered_whole(ticket, tokens_here, now)
 
     def _set_limits(self, ticket: Ticket, endpoint: EndpointModel, *, is_speed_known: bool) -> None:
         request = ticket.request
@@ -105,7 +113,7 @@ class Appraiser:
             limit_s = min(limit_s, self._until_due_s(ticket, endpoint, request.deadline_at))
             if not is_speed_known:
                 ticket.hopeless_at, ticket.first_token_s = request.deadline_at, 0.0
-        ticket.has_limit = limit_s < inf and is_speed_known
+        ticket.has_limit = limit_s < inf and is_speed_known and not ticket.generated_tokens  # its first token has come
         if limit_s == inf:
             limit_s = by_rank(SOFT_TTFT_S, request.rank)
             if request.workflow_id:

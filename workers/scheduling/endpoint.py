@@ -197,7 +197,7 @@ class EndpointModel:
         if report.taken_at > last_at:
             self.watchdog.reported(report)
         most_share = self.most_kv_tokens / self.kv_capacity
-        self.said.take(report, self.prefilling.values(), len(self.running), most_share)
+        self.said.take(report, self.running, most_share)
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -217,7 +217,7 @@ class EndpointModel:
         """What is still in prefill shifts by what the model was wrong."""
         del self.prefilling[ticket.number]
         self.decoding += 1
-        self.context_tokens += ticket.request.prompt_tokens + ticket.output_tokens / 2
+        self.context_tokens += ticket.prompt_tokens + ticket.output_tokens / 2
         late_s = now - ticket.prefill_until
         self._learn_prefill(ticket, now)
         if self.prefilling:
@@ -231,10 +231,11 @@ class EndpointModel:
         del self.running[ticket.number]
         if self.prefilling.pop(ticket.number, None) is None:
             self.decoding -= 1
-            self.context_tokens -= ticket.request.prompt_tokens + ticket.output_tokens / 2
+            self.context_tokens -= ticket.prompt_tokens + ticket.output_tokens / 2
         elif not self.prefilling:
             self.prefill_until = 0.0
         self.kv_tokens -= ticket.kv_tokens
+        self.said.ended(ticket)
         self.most_kv_tokens -= ticket.most_kv_tokens
         self.pins.remove(ticket.request.prefix_blocks)
         self.paces.remove(ticket.request.tpot_slo_s)
@@ -252,7 +253,7 @@ class EndpointModel:
         """An answer in one piece tells of prefill and decoding together, which is better than nothing."""
         if self.spec.is_speed_known:
             return
-        prefill_s = self.prefill_s(ticket.request.prompt_tokens, ticket.hit_tokens)
+        prefill_s = self.prefill_s(ticket.prompt_tokens, ticket.hit_tokens)
         ratio = (now - ticket.sent_at) / (prefill_s + output_tokens * self.decode_step_s())
         if ratio > 0:
             self.prefill_speed.learn(ratio)
@@ -287,7 +288,7 @@ class EndpointModel:
         observed_s = now - max(ticket.sent_at, ticket.prefill_until - expected_s)
         speed, cost = self.prefill_speed, self.cost
         if expected_s < self._full_alone_s:
-            tokens = max(1, ticket.request.prompt_tokens - ticket.hit_tokens)
+            tokens = max(1, ticket.prompt_tokens - ticket.hit_tokens)
             expected_s = max(expected_s, speed.factor * cost.step_s(tokens, 1, 0.0, 0.0))
         if observed_s > 0:
             speed.learn(observed_s / expected_s)

@@ -140,7 +140,7 @@ class Fleet:
         best: EndpointModel | None = None
         best_score, best_prefill_s, best_hit_tokens = inf, 0.0, 0
         limits = (self._kv_limits.ceiling(ticket, now), self._kv_limits.headroom())
-        hits, prompt_tokens = ticket.hits, ticket.request.prompt_tokens
+        hits, prompt_tokens = ticket.hits, ticket.prompt_tokens
         for endpoint in self._candidates(ticket):
             hit_tokens = self.lookup.tokens_at(ticket, endpoint.number) if hits else 0
             if 0 < hit_tokens <= best_hit_tokens and endpoint.number not in hits and self._is_open(best):
@@ -186,12 +186,12 @@ class Fleet:
         request = ticket.request
         hit_tokens = ticket.hit_tokens = self.lookup.tokens_at(ticket, endpoint.number)
         ticket.kv_tokens = self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
-        ticket.prefill_s = endpoint.prefill_s(request.prompt_tokens, hit_tokens)
+        ticket.prefill_s = endpoint.prefill_s(ticket.prompt_tokens, hit_tokens)
         endpoint.sent(ticket, ticket.prefill_s, now)
         self._appraiser.reuse.learn(request.tenant_id, hit_tokens, request.prompt_tokens)
         self._running += 1
         self._backlog = None
-        pause_for_pace(endpoint, request.prompt_tokens - hit_tokens, self._pace_margin)
+        pause_for_pace(endpoint, ticket.prompt_tokens - hit_tokens, self._pace_margin)
         if request.prefix_blocks:
             max_blocks = int(INDEX_SHARE * endpoint.kv_capacity) // request.block_tokens
             self.index.record(request.prefix_blocks, endpoint.number, max_blocks, request.told_blocks)
@@ -226,7 +226,7 @@ class Fleet:
         reason = self._why_shut(ticket, endpoint, now)
         if reason:
             return reason
-        if 2 * hit_tokens > ticket.request.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
+        if 2 * hit_tokens > ticket.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
             return "hot"
         if endpoint.running and endpoint.number in self._open:
             ceiling, headroom = kv_limits

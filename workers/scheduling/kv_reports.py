@@ -1,7 +1,5 @@
 """What an engine says of its KV cache, as far as it can be believed."""
 
-from collections.abc import Iterable
-
 from workers.scheduling.interface import EngineReport
 from workers.scheduling.ticket import Ticket
 
@@ -13,7 +11,7 @@ NEVER = float("-inf")
 
 
 class KVReports:
-    """The last report, and what was sent since it was taken and has no first token yet.
+    """The last report, and what of that which runs was sent since it was taken.
 
     Some engines count what they only keep cached as used, though they would evict all that: they look full for ever.
     One that has said for BELIEVED_S that it uses EXCESS times as much as all that it runs may need has given itself
@@ -30,21 +28,26 @@ class KVReports:
         self._counts_cached = False
         self.sent_since = 0.0
 
-    def take(self, report: EngineReport, prefilling: Iterable[Ticket], running: int, most_share: float) -> None:
-        """`most_share` of the cache is the most that the requests which run there by our own counts may need."""
+    def take(self, report: EngineReport, running: dict[int, Ticket], most_share: float) -> None:
+        """`running` are ours, in the order in which they were sent; `most_share` of the cache the most they may use."""
         taken_at, sent_since = report.taken_at, 0.0
         self.taken_at, self._usage = taken_at, report.kv_usage
         if not self._counts_cached:
-            self._doubt(report, running, most_share)
-        self._most_running = running
-        for ticket in prefilling:
-            if ticket.sent_at >= taken_at:
-                sent_since += ticket.kv_tokens
+            self._doubt(report, len(running), most_share)
+        self._most_running = len(running)
+        for ticket in reversed(running.values()):
+            if ticket.sent_at < taken_at:
+                break
+            sent_since += ticket.kv_tokens
         self.sent_since = sent_since
 
     def sent(self, ticket: Ticket, running: int) -> None:
         self.sent_since += ticket.kv_tokens
         self._most_running = max(running, self._most_running)
+
+    def ended(self, ticket: Ticket) -> None:
+        if ticket.sent_at >= self.taken_at:
+            self.sent_since = max(0.0, self.sent_since - ticket.kv_tokens)
 
     def usage(self, now: float) -> float | None:
         """A share of the capacity; None where own counts are better."""

@@ -63,26 +63,19 @@ class NextTicket:
 
     def _kept(self, now: float, look_ahead: int) -> Pair | None:
         """A ticket whose best endpoint is worth waiting for is passed over."""
-        passed: dict[int, Ticket] = {}
-        choice = None
-        clocks = self._queue.changes
-        while choice is None and len(passed) < look_ahead:
-            ticket = self._queue.pop()
-            if ticket is None:
-                self._fleet.standstill.looked_at_all()
-                break
+        passed = 0
+        for ticket in self._queue.look():
             endpoint = self._choose(ticket, now)
             if endpoint is None:
-                passed[ticket.number] = ticket
+                passed += 1
+                if passed == look_ahead:
+                    return None
             elif self.comes_too_late(ticket):
                 self._plan.be_late(ticket)
             else:
-                choice = (ticket, endpoint)
-        for ticket in passed.values():
-            self._queue.push(ticket)
-        if self._queue.changes != clocks:  # it may be another's turn, looked at again
-            self._fleet.standstill.ends_at(now)
-        return choice
+                return ticket, endpoint
+        self._fleet.standstill.looked_at_all()
+        return None
 
     def comes_too_late(self, ticket: Ticket) -> bool:
         """Where it was just chosen to go, and others could make it."""

@@ -285,8 +285,6 @@ class Pool:
                 break
             tokens += ticket.request.prompt_tokens
             if members and tokens > window.batching.max_tokens:
-                if ticket.state is State.KEPT:
-                    self._queue.push(ticket)
                 break
             self.fleet.considered = [(endpoint.endpoint_id, 0.0, ticket.prefill_s, 0, "")]
             self._send(ticket, endpoint, now)
@@ -296,4 +294,4 @@ class Pool:
     def _next_of_batch(self, now: float, *, is_first: bool) -> Ticket | None:
         """As one by one; but late work costs next to nothing where there is room in a batch."""
         owed = (self.plan.next_overdue(now) if is_first else None) or self.plan.late.owed()
-        return owed or self._queue.pop() or self.plan.densest_parked(now) or self.plan.late.first()
+        return owed or self._queue.first() or self.plan.densest_parked(now) or self.plan.late.first()

@@ -6,6 +6,7 @@ from math import inf
 
 from workers.scheduling.counts import QueueCounts
 from workers.scheduling.decision import Draft
+from workers.scheduling.degradable import Degradable
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import (
     Cancel,
@@ -45,7 +46,7 @@ class Queues:
         self.drafts: deque[Draft] = deque(maxlen=config.max_decisions)
         self._numbers = 0
         self._hopeless: list[tuple[float, int, Ticket]] = []
-        self._degradable: dict[int, Ticket] = {}
+        self._degradable = Degradable()
 
     def next_opening_at(self) -> float:
         """When an endpoint opens by itself that somebody waits for."""
@@ -92,7 +93,7 @@ class Queues:
             return (self._degrade(ticket, now) if request.alternatives else None) or self.cancel_lost(now)
         commands = self.fill(pool, now) if len(pool.waiting) <= SHORT_QUEUE else []
         if ticket.endpoint is None and request.alternatives:
-            self._degradable[ticket.number] = ticket
+            self._degradable.add(ticket)
             if pool.cannot_make(ticket, now):
                 commands += self._degrade(ticket, now) or []
         if ticket.endpoint is not None:
@@ -125,28 +126,33 @@ class Queues:
         if ticket.generated_tokens and ticket.request.deadline_at is not None:
             ticket.hopeless_at = ticket.request.deadline_at  # what has begun is not given up for a guess
         self._note_hopeless(ticket)
-        if ticket.request.alternatives and not ticket.generated_tokens:
-            self._degradable[ticket.number] = ticket
+        if not ticket.generated_tokens:
+            self._degradable.add(ticket)
         return self.fill(pool, now)
 
     def dequeue(self, ticket: Ticket) -> None:
         self.pools[ticket.version_id].withdraw(ticket)
         self.queued.remove(ticket)
-        self._degradable.pop(ticket.number, None)
+        self._degradable.remove(ticket)
 
     def degrade_waiting(self, now: float) -> list[Command]:
         """What lost the prospect of being in time after it came, as far as there is room elsewhere."""
         commands: list[Command] = []
-        full: dict[tuple[str, ...], bool] = {}
-        for number, ticket in list(self._degradable.items()):
-            alternatives = ticket.request.alternatives
-            if number not in self._degradable:  # sent, where one before it came
+        for alternatives in self._degradable.alternatives():
+            if any(pool.has_room(now) for pool in map(self.pools.get, alternatives) if pool is not None):
+                commands += self._degrade_of(alternatives, now)
+        return commands
+
+    def _degrade_of(self, alternatives: tuple[str, ...], now: float) -> list[Command]:
+        commands: list[Command] = []
+        for ticket in self._degradable.next_of(alternatives):
+            was_sent = not self._degradable.holds(ticket)  # where one before it came
+            if was_sent or not self.pools[ticket.version_id].cannot_make(ticket, now):
                 continue
-            if alternatives not in full and self.pools[ticket.version_id].cannot_make(ticket, now):
-                moved = self._degrade(ticket, now)
-                if moved is None:
-                    full[alternatives] = True
-                commands += moved or []
+            moved = self._degrade(ticket, now)
+            if moved is None:
+                break
+            commands += moved
         return commands
 
     def _degrade(self, ticket: Ticket, now: float) -> list[Command] | None:
@@ -173,7 +179,7 @@ class Queues:
         commands: list[Command] = []
         for ticket, endpoint, batch in pool.fill(now, look_ahead):
             self.queued.remove(ticket)
-            self._degradable.pop(ticket.number, None)
+            self._degradable.remove(ticket)
             commands.append(_dispatch(ticket, endpoint, batch))
         return commands
 

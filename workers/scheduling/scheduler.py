@@ -61,8 +61,9 @@ class Scheduler(SchedulerState):
         ticket = self._queues.tickets.get(request_id)
         if ticket is not None and ticket.endpoint is not None:
             ticket.endpoint.watchdog.progressed(now)
-            if output_tokens > ticket.output_tokens:
-                ticket.endpoint.outgrown(ticket, float(output_tokens))
+            tokens_here = ticket.tokens_here(output_tokens)
+            if tokens_here > ticket.output_tokens:
+                ticket.endpoint.outgrown(ticket, float(tokens_here))
                 self._queues.pool_of(ticket.version_id, now).settle(ticket, ticket.endpoint, output_tokens)
         return []
 
@@ -84,15 +85,20 @@ class Scheduler(SchedulerState):
             commands = self._queues.cut_off(self._queues.workflows.overspent(request), "workflow_budget", now)
         return commands + self._eased(endpoint, now)
 
-    def request_withdrawn(self, request_id: int, now: float) -> list[Command]:
-        """The client left, or the driver gave up; the request was waiting or running."""
+    def request_withdrawn(self, request_id: int, now: float, output_tokens: int = 0) -> list[Command]:
+        """The client left, or the driver gave up; the request was waiting, or running and had come so far.
+
+        A tenant whose clients leave early pays for what they took, and not for the whole that they might have had.
+        """
         ticket = self._queues.tickets.pop(request_id, None)
         if ticket is None:
             return []
-        self._queues.workflows.ended(ticket.request, service_s=0.0 if ticket.endpoint is None else ticket.cost_s)
         if ticket.endpoint is None:
+            self._queues.workflows.ended(ticket.request, service_s=0.0)
             self._queues.dequeue(ticket)
             return []
+        self._queues.pool_of(ticket.endpoint.version_id, now).settle(ticket, ticket.endpoint, output_tokens)
+        self._queues.workflows.ended(ticket.request, service_s=ticket.cost_s)
         ticket.endpoint.breaker.withdrawn(ticket.number)
         return self._after(self._release(ticket, ticket.endpoint, now), now)
 
@@ -108,20 +114,22 @@ class Scheduler(SchedulerState):
         """The endpoint failed the request. With `may_retry` it runs again, or is rejected.
 
         `generated_tokens` > 0: so much of the answer has gone out already, and the driver can continue it elsewhere
-        from the prompt plus what was generated; the next attempt comes as Migrate. `retry_after_s` is what the engine
-        itself asked for: it gets nothing for so long, and that is no failure of it.
+        from the prompt plus what was generated; the next attempt comes as Migrate. Without `may_retry` they are what it
+        is charged for. `retry_after_s` is what the engine itself asked for: it gets nothing for so long, and that is no
+        failure of it.
         """
         ticket = self._queues.tickets.get(request_id)
         if ticket is None or ticket.endpoint is None:
             return []
         endpoint = self._release(ticket, ticket.endpoint, now)
         endpoint.breaker.failed(ticket.number, now, retry_after_s)
+        self._queues.pool_of(endpoint.version_id, now).settle(ticket, endpoint, generated_tokens)
         commands = self._after(endpoint, now)
         if not may_retry:
             del self._queues.tickets[request_id]
             self._queues.workflows.ended(ticket.request, service_s=ticket.cost_s)
             return commands
-        ticket.generated_tokens = generated_tokens
+        ticket.go_on_after(generated_tokens)
         refusal = self._recovery.try_again(ticket, now)
         if refusal is not None:
             return [*commands, self._queues.forget(ticket, refusal[0], now, refusal[1])]

@@ -39,7 +39,9 @@ class Ticket:
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
     `has_limit` they only order.
-    `waits_since` is its arrival, or when its last attempt failed.
+    `waits_since` is its arrival, or when its last attempt failed. Of an answer that goes on elsewhere
+    `generated_tokens` have gone out: `prompt_tokens`, which are read where it runs next, count them, and
+    `output_tokens` are what is to come.
     `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
     `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
@@ -82,13 +84,23 @@ class Ticket:
         self.request = request
         self.number = number
         self.version_id = version_id
+        self.prompt_tokens = request.prompt_tokens
         self.waits_since = request.arrived_at
 
     def set_most_tokens(self, capacity: float) -> float:
         """Of the KV cache, if nothing is shared and the answer is twice as long as expected."""
-        prompt_tokens = self.request.prompt_tokens
-        self.most_kv_tokens = prompt_tokens + 2 * self.output_tokens if prompt_tokens else capacity
+        is_known = self.request.prompt_tokens > 0
+        self.most_kv_tokens = self.prompt_tokens + 2 * self.output_tokens if is_known else capacity
         return self.most_kv_tokens
+
+    def go_on_after(self, generated_tokens: int) -> None:
+        """Its attempt has failed when so many tokens had gone out; 0: it begins anew."""
+        self.generated_tokens = generated_tokens
+        self.prompt_tokens = self.request.prompt_tokens + generated_tokens
+
+    def tokens_here(self, output_tokens: int) -> int:
+        """Of an answer that is so long by now, those of this attempt."""
+        return max(0, output_tokens - self.generated_tokens)
 
     def __repr__(self) -> str:
         return f"Ticket({self.request.request_id} {self.state.value}, start by {self.start_by:.3f})"

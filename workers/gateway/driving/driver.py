@@ -148,7 +148,7 @@ class Driver:
         now = self._monotonic()
         flight = self._flights.take(request_id)
         self._flights.close(flight, "withdrawn", now)
-        self._carry_out(self._scheduler.request_withdrawn(request_id, now))
+        self._carry_out(self._scheduler.request_withdrawn(request_id, now, used.output_tokens))
         self._spend(flight, used)
 
     def failed(
@@ -169,6 +169,7 @@ class Driver:
         else:
             self._flights.take(request_id)
             self._flights.close(flight, "failed", now)
+            generated_tokens = used.output_tokens
         self._carry_out(
             self._scheduler.request_failed(
                 request_id, now, may_retry=may_retry, generated_tokens=generated_tokens, retry_after_s=retry_after_s

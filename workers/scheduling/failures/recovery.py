@@ -42,7 +42,7 @@ class Recovery:
             return "attempts_exhausted", ""
         if request.deadline_at is not None and request.deadline_at <= now:
             return "cannot_meet_deadline", "deadline_passed"
-        tokens = request.prompt_tokens + ticket.generated_tokens
+        tokens = ticket.prompt_tokens
         if not (
             self._of_tenants.may_spend(request.tenant_id, tokens)
             and self._of_versions.may_spend(ticket.version_id, tokens)

@@ -1,5 +1,7 @@
 """Tickets of several service classes: the most urgent first, as long as every class gets its share."""
 
+from collections.abc import Iterator
+
 from workers.scheduling.ordering.fair_queue import MAX_CLOCKS, FairQueue
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.request import sound_weight
@@ -46,22 +48,35 @@ class ClassQueue:
             self._set_clock(rank, max(self._clocks.get(rank, 0.0), self._floor))
         queue.push(tenant_id, ticket)
 
-    def pop(self) -> Ticket | None:
-        """The next ticket, out of the queue; None when there is none."""
-        if len(self._queues) == 1:
-            return self._pop_only(*next(iter(self._queues.items())))
-        heads = [(rank, head) for rank, queue in self._queues.items() if (head := queue.first()) is not None]
-        if not heads:
-            return None
-        self._set_floor(min(self._clocks[rank] for rank, _ in heads))
-        best = min((head, rank) for rank, head in heads if self._clocks[rank] <= self._floor + self._lead_s)
-        return self._queues[best[1]].pop()
+    def first(self) -> Ticket | None:
+        """The next ticket; None when there is none. It stays until it is sent, or let go."""
+        return next(self.look(), None)
 
-    def _pop_only(self, rank: int, queue: FairQueue) -> Ticket | None:
-        if queue.first() is None:
-            return None
-        self._set_floor(self._clocks[rank])
-        return queue.pop()
+    def look(self) -> Iterator[Ticket]:
+        """All that wait, in the order in which they would go if nobody were charged for it."""
+        ranks = [rank for rank, queue in self._queues.items() if queue.first() is not None]
+        if not ranks:
+            return iter(())
+        self._set_floor(min([self._clocks[rank] for rank in ranks]))
+        return self._queues[ranks[0]].waiting() if len(ranks) == 1 else self._merged(ranks)
+
+    def _merged(self, ranks: list[int]) -> Iterator[Ticket]:
+        waiting = {rank: self._queues[rank].waiting() for rank in ranks}
+        heads = {rank: next(waiting[rank]) for rank in ranks}
+        while heads:
+            rank = self._next_of(heads)
+            yield heads[rank]
+            head = next(waiting[rank], None)
+            if head is None:
+                del heads[rank]
+            else:
+                heads[rank] = head
+
+    def _next_of(self, heads: dict[int, Ticket]) -> int:
+        """The class whose turn it is, of those whose heads these are."""
+        latest = min(self._clocks[rank] for rank in heads) + self._lead_s
+        urgent = ((head.start_by, head.number, rank) for rank, head in heads.items() if self._clocks[rank] <= latest)
+        return min(urgent)[2]
 
     def served(self, ticket: Ticket, service_s: float) -> None:
         """Charges class and tenant: for a ticket that was sent what it is expected to take, at its end the rest.
@@ -73,7 +88,7 @@ class ClassQueue:
         self._queue_of(rank).served(tenant_id, service_s / self._weight_of(ticket))
 
     def served_at_once(self, ticket: Ticket) -> None:
-        """The same as `push`, `pop` and `served` of a ticket while nobody waits."""
+        """The same as `push`, `first` and `served` of a ticket while nobody waits."""
         rank, tenant_id = self._place_of(ticket)
         clock = max(self._clocks.get(rank, 0.0), self._floor)
         self._set_floor(clock)

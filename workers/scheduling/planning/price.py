@@ -4,9 +4,13 @@ from bisect import bisect_left
 from collections import deque
 from math import log2
 
+from workers.scheduling.planning.shares import dominant_shares
+
 WINDOW_S = 20.0
 BUCKETS_PER_OCTAVE = 32
 """Two per cent of density each: of much that is nearly alike a wide one would let in all or nothing."""
+ROUNDING = 1e-6
+"""A price is the least of its bucket, and lies in it."""
 PRICED_LOAD = 0.7
 SMALL_SHARE = 0.5
 LASTING_RATE = 0.01
@@ -66,6 +70,16 @@ class Demand:
                 return float(2.0 ** (self._buckets[place] / BUCKETS_PER_OCTAVE))
         return 0.0
 
+    def taken(self, price: float, room_s: float) -> tuple[float, float]:
+        """Of the steps and of the KV cache by what is at least as dense as the price, as shares of `room_s`."""
+        if not price:
+            return self.steps_s / room_s, self.kv_s / room_s
+        steps_s = kv_s = 0.0
+        for place in range(bisect_left(self._buckets, _bucket_of(price)), len(self._buckets)):
+            steps_s += self._steps_by_bucket[place]
+            kv_s += self._kv_by_bucket[place]
+        return steps_s / room_s, kv_s / room_s
+
     def _count(self, density: float, steps_s: float, kv_s: float) -> None:
         self.steps_s += steps_s
         self.kv_s += kv_s
@@ -79,7 +93,7 @@ class Demand:
             self._add(density, steps_s, kv_s)
 
     def _add(self, density: float, steps_s: float, kv_s: float) -> None:
-        bucket = int(log2(density) * BUCKETS_PER_OCTAVE // 1)
+        bucket = _bucket_of(density)
         place = bisect_left(self._buckets, bucket)
         if place == len(self._buckets) or self._buckets[place] != bucket:
             self._buckets.insert(place, bucket)
@@ -87,6 +101,10 @@ class Demand:
             self._kv_by_bucket.insert(place, 0.0)
         self._steps_by_bucket[place] += steps_s
         self._kv_by_bucket[place] += kv_s
+
+
+def _bucket_of(density: float) -> int:
+    return int((log2(density) * BUCKETS_PER_OCTAVE + ROUNDING) // 1)
 
 
 class BidPrices:
@@ -151,8 +169,12 @@ class BidPrices:
     def _set_prices(self, room_s: float) -> None:
         steps_price, kv_price = self._all.price(room_s, of_kv=False), self._all.price(room_s, of_kv=True)
         self.price = max(steps_price, kv_price)
-        if self._is_fair:
-            self._prices = self._share_out(room_s, of_kv=kv_price > steps_price) if self.price else {}
+        if not self._is_fair or not self.price:
+            self._prices = {}
+        elif steps_price and kv_price:
+            self._prices = self._share_out_both(room_s)
+        else:
+            self._prices = self._share_out(room_s, of_kv=kv_price > steps_price)
 
     def _relax(self) -> None:
         self.price = 0.0
@@ -182,4 +204,21 @@ class BidPrices:
             prices[tenant_id] = demand.price(share_s, of_kv=of_kv)
             room_s -= share_s
             weight_left -= weight
+        return prices
+
+    def _share_out_both(self, room_s: float) -> dict[str, float]:
+        """Where both are scarce each gets as much of that of which it asks most.
+
+        It asks for no more than it would have alone: what it would never be sent takes nothing from the others.
+        """
+        alone = {
+            name: max(demand.price(room_s, of_kv=False), demand.price(room_s, of_kv=True))
+            for name, demand in self._by_tenant.items()
+        }
+        asked = {name: demand.taken(alone[name], room_s) for name, demand in self._by_tenant.items()}
+        prices: dict[str, float] = {}
+        for name, share in dominant_shares(asked, self._weights).items():
+            steps, kv = asked[name]
+            within = self._by_tenant[name].price(share * max(steps, kv) * room_s, of_kv=kv > steps) if share < 1 else 0
+            prices[name] = max(alone[name], within)
         return prices

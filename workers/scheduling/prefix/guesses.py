@@ -42,19 +42,19 @@ class Guesses:
         self._blocks += len(blocks) - known
         return blocks[known:]
 
-    def evict(self, keep: int) -> list[int]:
-        """The least recently used, until so many are left."""
-        evicted: list[int] = []
+    def evict(self, keep: int) -> list[tuple[int, ...]]:
+        """The least recently used, until so many are left: runs of blocks that follow each other."""
+        evicted: list[tuple[int, ...]] = []
         while self._blocks > keep:
             stem, used = next(iter(self._last_stems.items()))
             if stem.used != used:
                 del self._last_stems[stem]
             else:
-                evicted += self._shorten(stem, self._blocks - keep)
+                evicted.append(self._shorten(stem, self._blocks - keep))
         return evicted
 
-    def _shorten(self, stem: Stem, blocks: int) -> list[int]:
-        """From its end, the last block first. A prompt that ended with it ends with what it followed."""
+    def _shorten(self, stem: Stem, blocks: int) -> tuple[int, ...]:
+        """From its end. A prompt that ended with it ends with what it followed."""
         kept = max(0, len(stem.blocks) - blocks)
         gone = stem.blocks[kept:]
         self._blocks -= len(gone)
@@ -62,7 +62,7 @@ class Guesses:
             stem.blocks = stem.blocks[:kept]
         else:
             self._remove(stem)
-        return list(reversed(gone))
+        return gone
 
     def _remove(self, stem: Stem) -> None:
         self._tree.remove(stem)

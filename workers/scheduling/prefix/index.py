@@ -1,6 +1,7 @@
 """Which endpoint has which prefixes cached: as the engine says, or else as far as our own dispatches tell."""
 
-from itertools import islice
+from collections import deque
+from itertools import islice, repeat
 
 from workers.scheduling.interface import KVChange
 from workers.scheduling.prefix.guesses import Guesses
@@ -144,8 +145,9 @@ class PrefixIndex:
                 self._drop_guesses(exact, endpoint, max_blocks)
             return
         guesses = self._guesses_of(endpoint)
-        self._remember(guesses.use(blocks), endpoint)
-        self._forget(guesses.evict(max_blocks), endpoint)
+        self._remember_run(guesses.use(blocks), endpoint)
+        for run in guesses.evict(max_blocks):
+            self._forget_run(run, endpoint)
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
@@ -228,6 +230,22 @@ class PrefixIndex:
         holes = self._exact[endpoint].holes
         return next((index for index, block in enumerate(blocks) if block in holes), len(blocks))
 
+    # Of blocks that follow each other in a prompt, those that no other endpoint has come last, as long as no engine
+    # says for itself what it has: all of them are written and dropped at once, by the interpreter's own loop.
+
+    def _remember_run(self, run: tuple[int, ...], endpoint: int) -> None:
+        known = self._known_of_others(run, endpoint)
+        self._remember(run[:known], endpoint)
+        self._masks.update(zip(run[known:], repeat(1 << endpoint)))
+
+    def _forget_run(self, run: tuple[int, ...], endpoint: int) -> None:
+        known = self._known_of_others(run, endpoint)
+        self._forget(list(run[:known]), endpoint)
+        deque(map(self._masks.pop, run[known:]), maxlen=0)
+
+    def _known_of_others(self, run: tuple[int, ...], endpoint: int) -> int:
+        return len(run) if self._exact else self._leading(run, 0, len(run), ~(1 << endpoint))
+
     def _remember(self, blocks: tuple[int, ...], endpoint: int) -> None:
         masks, bit = self._masks, 1 << endpoint
         for block in blocks:
@@ -236,8 +254,6 @@ class PrefixIndex:
     def _forget(self, blocks: list[int], endpoint: int) -> None:
         masks, bit = self._masks, 1 << endpoint
         for block in blocks:
-            mask = masks[block]
-            if mask == bit:
-                del masks[block]
-            else:
+            mask = masks.pop(block)
+            if mask != bit:
                 masks[block] = mask & ~bit

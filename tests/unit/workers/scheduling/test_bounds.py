@@ -99,3 +99,20 @@ def test_patience_with_a_request_begins_anew_when_its_attempt_has_failed():
     assert bench.rejects == {}
     bench.after(1.0, step=0.02)
     assert bench.order == [streamed, streamed]
+
+
+def test_what_came_and_went_since_a_report_takes_no_room_and_what_has_begun_since_does():
+    """Short answers would fill an engine that is asked each two seconds, long ones would be overlooked."""
+    bench = Bench()
+    bench.endpoint()
+    endpoint = bench.scheduler._endpoints["e1"]
+    bench.report(kv_usage=0.5)
+    before = endpoint.kv_used(bench.now)
+    for _ in range(50):
+        bench.finish(bench.arrive(prompt_tokens=5000))
+    assert endpoint.kv_used(bench.now) == pytest.approx(before)
+    bench.now += 0.1
+    number = bench.arrive(prompt_tokens=5000)
+    bench.first_token(number)
+    bench.report(kv_usage=0.5, taken_at=bench.now - 0.05)
+    assert endpoint.kv_used(bench.now) >= before + 5000

@@ -3,7 +3,9 @@
 import pytest
 
 from tests.unit.workers.scheduling.bench import Bench
+from workers.scheduling import degradable
 from workers.scheduling.interface import Dispatch, Request
+from workers.scheduling.ticket import Ticket
 
 pytestmark = pytest.mark.unit
 
@@ -126,3 +128,18 @@ def test_a_queue_that_is_full_sends_to_an_alternative_before_it_refuses():
     number = bench.arrive(max_queued_of_tenant=1, alternatives=("v2",))
     assert bench.sent[number] == "e2"
     assert not bench.rejects
+
+
+def test_with_thousands_that_wait_only_some_are_looked_at_each_time(monkeypatch):
+    monkeypatch.setattr(degradable, "LOOKED_AT", 3)
+    waiting = degradable.Degradable()
+    values = {"version_id": "v", "tenant_id": "t", "rank": 0, "max_queued_of_tenant": 9, "arrived_at": 0.0}
+    tickets = [Ticket(Request(request_id=n, alternatives=("cheap",), **values), n) for n in range(5)]
+    for ticket in tickets:
+        waiting.add(ticket)
+    assert waiting.next_of(("cheap",)) == tickets[:3]
+    assert waiting.next_of(("cheap",)) == [*tickets[3:], tickets[0]]
+    for ticket in tickets:
+        waiting.remove(ticket)
+    waiting.remove(tickets[0])
+    assert (len(waiting), waiting.alternatives()) == (0, [])

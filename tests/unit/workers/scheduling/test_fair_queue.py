@@ -27,7 +27,7 @@ class Queue:
         return ticket
 
     def serve(self):
-        ticket = self.queue.pop()
+        ticket = self.queue.first()
         if ticket is None:
             return None
         ticket.state = State.SENT
@@ -41,7 +41,7 @@ def test_within_a_tenant_the_most_urgent_goes_first():
     queue = Queue()
     queue.push("a", start_by=3.0)
     urgent = queue.push("a", start_by=1.0)
-    assert queue.queue.pop() is urgent
+    assert queue.queue.first() is urgent
 
 
 def test_two_tenants_that_both_wait_stay_within_one_request_of_each_other():
@@ -134,7 +134,31 @@ def test_without_fairness_only_urgency_counts():
 def test_tickets_that_were_let_go_are_skipped():
     queue = Queue()
     gone = queue.push("a", start_by=1.0)
-    queue.push("a", start_by=2.0)
+    kept = queue.push("a", start_by=2.0)
     gone.state = State.PARKED
-    assert queue.queue.pop().start_by == 2.0
-    assert queue.queue.pop() is None
+    assert queue.queue.first() is kept
+    kept.state = State.SENT
+    assert queue.queue.first() is None
+
+
+def test_looking_on_costs_nobody_a_turn_and_moves_nothing():
+    """Whoever was passed over as nothing was free for it keeps its place before those who had more."""
+    queue = Queue()
+    queue.push("served", rank=1)
+    queue.serve()
+    waits = [queue.push(tenant, rank=rank, start_by=at) for tenant, rank, at in
+             (("owed", 0, 1.0), ("served", 1, 2.0), ("owed", 1, 3.0), ("owed", 1, 2.5))]  # fmt: skip
+    first, served, third, second = waits
+    for _ in range(2):
+        moves = queue.queue.changes
+        assert list(queue.queue.look()) == [first, second, third, served]
+    assert queue.queue.changes == moves
+
+
+def test_what_is_let_go_and_kept_again_waits_once():
+    queue = Queue()
+    back = queue.push("a", start_by=1.0)
+    back.state = State.PARKED
+    back.state = State.KEPT
+    queue.queue.push(back)
+    assert list(queue.queue.look()) == [back]

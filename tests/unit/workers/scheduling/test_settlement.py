@@ -67,3 +67,28 @@ def test_what_took_less_than_expected_is_given_back():
     bench.first_token(number)
     bench.finish(number, 5)
     assert 0 < ticket.cost_s < expected_s / 10
+
+
+@pytest.mark.parametrize("how", ["its client left", "its engine died"])
+def test_one_that_was_not_answered_to_the_end_is_charged_for_what_it_took(how):
+    bench = Bench()
+    number = bench.arrive(predicted_output_tokens=5000.0)
+    bench.endpoint()
+    ticket = bench.scheduler._queues.tickets[number]
+    expected_s = ticket.cost_s
+    bench.first_token(number)
+    if how == "its client left":
+        bench.note(bench.scheduler.request_withdrawn(number, bench.now, 50))
+    else:
+        bench.fail(number, may_retry=False, generated_tokens=50)
+    assert 0 < ticket.cost_s < expected_s / 100
+
+
+def test_one_that_left_before_it_was_sent_is_charged_for_nothing():
+    bench = Bench()
+    number = bench.arrive()
+    ticket = bench.scheduler._queues.tickets[number]
+    queue = bench.scheduler._queues.pool_of("v1", bench.now)._queue
+    before = queue.changes
+    bench.note(bench.scheduler.request_withdrawn(number, bench.now, 0))
+    assert (ticket.endpoint, queue.changes) == (None, before)
