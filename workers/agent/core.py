@@ -208,11 +208,13 @@ class Agent:
     async def _tell_for_ever(self) -> None:
         while True:
             if self._link.is_up:
-                body = self._telemetry.sample(self._care.reports, time.time())
                 try:
+                    body = self._telemetry.sample(self._care.reports, time.time())
                     await self._link.send(Telemetry(body=body))
                 except ConnectionError as error:
                     log.debug("telemetry was not sent: %s", error)
+                except OSError:
+                    log.exception("telemetry was not put together; the next comes in %s s", self._timers.turn_s)
             await asyncio.sleep(self._timers.turn_s)
 
     async def _watch_lease_for_ever(self) -> None:

@@ -96,7 +96,7 @@ class NodeFiles:
     def keep_limits_url(self, url: str) -> None:
         """For the gateway, which reads it again when it changes. It holds a password."""
         path = self.directory / layout.LIMITS_FILE
-        known = path.read_text() if path.exists() else ""
+        known = path.read_text(errors="replace") if path.exists() else ""
         if url != known:
             layout.write_whole(path, url.encode())
 
@@ -132,7 +132,7 @@ class NodeFiles:
         return new[-MAX_DECISIONS:]
 
     def _public_key(self) -> str:
-        return self._unwritten_key or (self.directory / layout.PUBLIC_KEY_FILE).read_text().strip()
+        return self._unwritten_key or (self.directory / layout.PUBLIC_KEY_FILE).read_text(errors="replace").strip()
 
     def _write(self, name: str, content: bytes) -> None:
         layout.write_whole(self.directory / name, content)

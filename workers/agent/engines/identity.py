@@ -82,8 +82,9 @@ def _leads_session(pid: int) -> bool:
 
 
 def _stat_fields(pid: int) -> list[str]:
+    """The kernel cuts a command's name after 15 bytes, in the middle of a letter if need be."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return []
     return text[text.rindex(")") + 1 :].split()

@@ -74,7 +74,7 @@ class Accelerators:
 
     def _name_of(self, pid: int) -> str:
         with suppress(OSError):
-            return (self._proc / str(pid) / "comm").read_text().strip()
+            return (self._proc / str(pid) / "comm").read_text(errors="replace").strip()
         return ""
 
     def _cpu_report(self) -> AcceleratorReport:
@@ -114,7 +114,7 @@ def _session_of(pid: int) -> int | None:
 
 
 def _cpu_name(proc: Path) -> str:
-    for line in (proc / "cpuinfo").read_text().splitlines():
+    for line in (proc / "cpuinfo").read_text(errors="replace").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()

@@ -147,4 +147,4 @@ def _ask(question: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _text(name: str | bytes) -> str:
-    return name.decode() if isinstance(name, bytes) else name
+    return name.decode(errors="replace") if isinstance(name, bytes) else name

@@ -65,7 +65,7 @@ def note_whole(directory: Path, wanted: StoredWeights) -> None:
 def stored_keys(hub: Path) -> dict[str, Path]:
     """Directories by the keys of versions. A download that has not ended is not there yet."""
     notes = sorted(hub.glob(f"{_PREFIX}*/{_NOTE}"))
-    return {note.read_text(): note.parent for note in notes if not note.parent.name.endswith(_PART)}
+    return {note.read_text(errors="replace"): note.parent for note in notes if not note.parent.name.endswith(_PART)}
 
 
 def local_spec(spec: ReplicaSpec, hub: Path) -> ReplicaSpec:

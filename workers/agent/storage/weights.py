@@ -25,7 +25,7 @@ def cached_weights(hub: Path) -> dict[str, int]:
         for snapshot in sorted(repository.glob("snapshots/*")):
             found[f"{name}@{snapshot.name}"] = found[name] = _size_of(snapshot)
         for ref in sorted(repository.glob("refs/*")):
-            if ref.is_file() and (size := found.get(f"{name}@{ref.read_text().strip()}")):
+            if ref.is_file() and (size := found.get(f"{name}@{_revision_in(ref)}")):
                 found[f"{name}@{ref.name}"] = size
     return found
 
@@ -44,7 +44,12 @@ def snapshot_directory(hub: Path, repository: str, revision: str) -> Path:
     """To which a branch, a tag or a commit leads."""
     place = repository_directory(hub, repository)
     ref = place / "refs" / (revision or "main")
-    return place / "snapshots" / (ref.read_text().strip() if ref.is_file() else revision or "main")
+    return place / "snapshots" / (_revision_in(ref) if ref.is_file() else revision or "main")
+
+
+def _revision_in(ref: Path) -> str:
+    """Others write there, too; what is no text leads nowhere."""
+    return ref.read_text(errors="replace").replace("\0", "").strip()
 
 
 def free_disk_bytes(directory: Path) -> int | None:
