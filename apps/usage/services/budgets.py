@@ -12,6 +12,7 @@ from django.utils.crypto import salted_hmac
 from apps.audit.services import record_change
 from apps.common.actors import Actor
 from apps.common.errors import InvalidInputError
+from apps.common.long_work import patient
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.tenants.models import Tenant
@@ -69,6 +70,7 @@ def webhook_key(budget: Budget) -> str:
     return salted_hmac(_KEY_SALT, str(budget.pk), algorithm="sha256").hexdigest()
 
 
+@patient
 def watch_budgets(*, now: datetime) -> None:
     for budget in Budget.objects.select_related("tenant"):
         for month in list_moving_months(budget, now=now):

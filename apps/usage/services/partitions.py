@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
+from apps.common.long_work import patient
 from apps.usage.policies.checking import LATE_DAYS, oldest_kept
 
 DAYS_AHEAD = 7
@@ -20,6 +21,7 @@ WHERE inhparent = 'usage_record'::regclass ORDER BY child.relname
 _OLDEST = "SELECT min(arrived_at) FROM usage_record"
 
 
+@patient
 def make_partitions(*, now: datetime) -> list[str]:
     """Names of the partitions that were made: for every day from which a record may still come, and a week ahead."""
     today = now.date()
@@ -27,6 +29,7 @@ def make_partitions(*, now: datetime) -> list[str]:
     return [name for day in days if (name := _make_partition(day))]
 
 
+@patient
 def drop_old_partitions(*, now: datetime, keep_days: int) -> list[str]:
     """Whole days that ended more than `keep_days` ago. 0 keeps everything."""
     oldest = oldest_kept(now, keep_days)

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 
+from apps.common.long_work import patient
 from apps.usage.models import UsageRecord
 from apps.usage.policies.pricing import Rating, Tariffs, pico_from_usd, rate
 from apps.usage.selectors.prices import load_book
@@ -127,6 +128,7 @@ def _line_of(rated: Rated) -> str:
     return csv_line((rated.record.record_id, rated.record.arrived_at, *rated.rating))
 
 
+@patient
 def price_unpriced() -> int:
     """Records that came when no price was in force, once the book has one for their time. How many it priced."""
     tariffs, priced, after = Tariffs(load_book()), 0, None

@@ -13,6 +13,7 @@ from django.db.models import Max
 from apps.audit.services import record_change
 from apps.common.actors import SYSTEM, Actor
 from apps.common.errors import ConflictError, InvalidInputError
+from apps.common.long_work import patient
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.usage.models import Rerating, ReratingState, UsageRecord
@@ -75,6 +76,7 @@ def _decide(actor: Actor, rerating: Rerating, state: ReratingState, now: datetim
     return row
 
 
+@patient
 def run_reratings(*, now: datetime) -> None:
     """All that is under way, to its end. Where another process is at work on one, that is left to it."""
     for pk in Rerating.objects.filter(state__in=RUNNING).order_by("number").values_list("pk", flat=True):

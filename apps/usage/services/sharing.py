@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Sum
 
+from apps.common.long_work import patient
 from apps.usage.models import EngineShare, SharedSlot, UsageRecord, UsageTotal
 from apps.usage.policies.checking import LATE_DAYS
 from apps.usage.policies.sharing import Run, clipped, share_time
@@ -20,6 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 Owner = tuple[UUID | None, UUID | None, str]
 
 
+@patient
 def share_engine_time(*, now: datetime) -> int:
     """How many slots were shared out."""
     due = _slots_due(now)[:MAX_SLOTS_A_TURN]

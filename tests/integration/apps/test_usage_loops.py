@@ -2,7 +2,9 @@
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
+from apps.common.long_work import PATIENCE, patient
 from apps.fleet.models import Accelerator
 from apps.usage import tasks
 from apps.usage.models import AcceleratorClock, EngineShare
@@ -41,3 +43,21 @@ def test_every_loop_runs_twice_on_a_yard_and_the_second_time_changes_nothing(val
         clocks.append(list(AcceleratorClock.objects.values_list("pk", flat=True)))
     assert len(clocks[0]) == Accelerator.objects.count() == 1
     assert clocks[1] == clocks[0]
+
+
+def statement_timeout():
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        return cursor.fetchone()[0]
+
+
+def test_what_nobody_waits_for_is_not_cut_off_as_what_somebody_waits_for():
+    @patient
+    def fail():
+        timeouts.append(statement_timeout())
+        raise OSError
+
+    timeouts = [statement_timeout()]
+    with pytest.raises(OSError, match=r"^$"):
+        fail()
+    assert [*timeouts, statement_timeout()] == ["30s", PATIENCE, "30s"]
