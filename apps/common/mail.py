@@ -15,7 +15,8 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import send_mail
 from django.core.mail.backends.filebased import EmailBackend as Files
-from django.db import DatabaseError, connection, transaction
+from django.db import Error as DatabaseError
+from django.db import connection, transaction
 
 log = logging.getLogger(__name__)
 

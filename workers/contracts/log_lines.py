@@ -6,11 +6,13 @@ import re
 import sys
 from datetime import UTC, datetime
 
+# The password of a URL goes to its last @. Bounded, as what is searched may be anybody's.
 _SECRET = re.compile(
-    r"""(?P<head>
+    r"""
+    (?P<url>://[^\s:/@]*:)[^\s"']{1,256}(?=@)
+    | (?P<head>
         \bty[saijp]?-[A-Za-z0-9]{8}-             # our keys and tokens: the prefix may be shown
         | \b(?:Bearer|Basic)\s+
-        | ://[^\s:/@]*:                              # the password of a URL
         | (?:password|secret|token)"?[=:]\s*"?
     )[^\s"',;&@]+""",
     re.IGNORECASE | re.VERBOSE,
@@ -19,7 +21,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def without_secrets(text: str) -> str:
-    return _SECRET.sub(lambda match: match["head"] + "***", text)
+    return _SECRET.sub(lambda match: (match["url"] or match["head"]) + "***", text)
 
 
 class LineFormatter(logging.Formatter):
@@ -53,5 +55,9 @@ def log_to_stderr() -> None:
 
 
 def _quoted(value: object) -> str:
+    """What would move a terminal's cursor, or begin another line for whoever reads it, is written as its number."""
     text = str(value)
-    return text if text and not re.search(r"[\s\"=]", text) else json.dumps(text, ensure_ascii=False)
+    is_plain = text.isprintable()
+    if is_plain and text and not re.search(r"[\s\"=]", text):
+        return text
+    return json.dumps(text, ensure_ascii=not is_plain)

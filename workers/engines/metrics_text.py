@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable, Iterator
 
+_MOST = 2**53
+
 
 def sum_by_name(text: str, names: Iterable[str]) -> dict[str, float]:
     """Samples of the named metrics, summed over their labels. A name without samples, or with NaN, is absent."""
@@ -10,8 +12,8 @@ def sum_by_name(text: str, names: Iterable[str]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for name in names:
         values = [value for line in _lines_of(text, f"\n{name}") if (value := _value(line)) is not None]
-        if values:
-            totals[name] = sum(values)
+        if values and math.isfinite(total := sum(values)):
+            totals[name] = total
     return totals
 
 
@@ -36,4 +38,5 @@ def _value(line: str) -> float | None:
 
 
 def as_count(value: float | None) -> int | None:
-    return None if value is None else int(value)
+    """What nothing can have counted to is nonsense, and could be told to nobody in 64 bits."""
+    return None if value is None or abs(value) > _MOST else int(value)

@@ -132,7 +132,8 @@ def _read_count(noted: bytes | None) -> _Count | None:
     """A former release noted no times, and no duration before that."""
     if noted is None:
         return None
-    at_s, took_s, times = [*noted.decode().split(" "), "0", "2"][:3]
+    said = noted.decode().split(" ")
+    at_s, took_s, times = [*said, *("0", "2")[len(said) - 1 :]]
     return _Count(float(at_s), float(took_s), int(times))
 
 

@@ -6,17 +6,21 @@ from threading import current_thread
 import pytest
 import time_machine
 from django.test import Client
+from django.utils import timezone
 
 from apps.audit.models import AuditEntry
 from apps.common import mail as letters
 from apps.common.actors import SYSTEM
 from apps.common.errors import ConflictError
+from apps.common.rows import no_tenant
+from apps.identity.models import PasswordReset
 from apps.identity.services import passwords
 from apps.routing.services.snapshots import compile_snapshot
 from apps.tenants.models import Membership, User
 from apps.tenants.services import add_member, change_access, create_service_account, invite
 from tests.factories.domain import NOW
 from tests.factories.yard import make_yard
+from tests.support.web_role import web_role
 from workers.contracts.log_lines import without_secrets
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
@@ -135,11 +139,15 @@ def test_a_letter_for_a_new_password_is_written_beside_the_request(settings, mon
     settings.LETTERS_AT_ONCE = False
     User.objects.filter(pk=people.owner.pk).update(email="owner@example.org")
     writers = []
+    write = passwords._send_letter
     monkeypatch.setattr(passwords, "_send_letter", lambda user, _: writers.append((user.pk, current_thread().name)))
     for name in ("owner", "nobody"):
         assert Client().post("/sign-in/reset/", {"name": name}).status_code == 200
     letters._sender.submit(lambda: None).result()
     assert [(pk, name.startswith("letters")) for pk, name in writers] == [(people.owner.pk, True)]
+    with web_role(), no_tenant():  # as in a thread of its own, which inherits no scope
+        write(User.objects.get(pk=people.owner.pk), timezone.now())
+    assert PasswordReset.objects.filter(user=people.owner).exists()
 
 
 # --- names that are code --------------------------------------------------------------------------------------------

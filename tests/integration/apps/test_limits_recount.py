@@ -15,7 +15,7 @@ from apps.limits.selectors.truth import sum_by_subject
 from apps.limits.selectors.use import list_use
 from apps.limits.services.events import fetch_events
 from apps.limits.services.limits import reset_limit, set_limit, set_limit_settings
-from apps.limits.services.recount import recount_limits
+from apps.limits.services.recount import _read_count, recount_limits
 from apps.tenants.services.keys import create_key, rotate_key
 from apps.usage.services.partitions import make_partitions
 from apps.usage.services.prices import set_price
@@ -140,6 +140,11 @@ def test_what_was_under_way_when_a_limit_was_made_is_counted_by_a_second_look(va
     spend(account, 55)
     assert say(valkey, "g1", account, 4).used == 255
     assert recount(_later(30)) == 0
+
+
+@pytest.mark.parametrize("noted", [b"1700000000", b"1700000000 0.250"])
+def test_what_a_former_release_counted_needs_no_second_look(noted):
+    assert _read_count(noted).times == 2
 
 
 def test_what_a_killed_gateway_did_not_say_is_in_its_records(valkey, client, tenant, limit):

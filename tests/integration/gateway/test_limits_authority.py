@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 import redis
 
-from workers.contracts.limits import HOLDERS_KEY
+from workers.contracts.limits import HOLDERS_KEY, PREFIX
 from workers.gateway.limits.authority import Ask, LocalAuthority
 from workers.gateway.limits.valkey import ValkeyAuthority
 
@@ -86,3 +86,18 @@ async def play(valkey, shape, seed):
 def without_times(answer):
     """Their clocks differ by a little."""
     return {name: getattr(answer, name) for name in answer.__struct_fields__ if not name.endswith("_ms")}
+
+
+@pytest.mark.parametrize("shape", ["slots", "period"])
+async def test_an_account_may_have_known_any_number_of_gateways(valkey, shape):
+    account = f"{uuid4().hex}:{shape}"
+    known = {f"{kind}:gone{number}": 1 for number in range(2000) for kind in "qgsru"}
+    authority = ValkeyAuthority(valkey.url, holder="me", ttl_s=TTL_S, warm_s=0)
+    ask = some_ask(random.Random(1), "me", account, shape, {})  # noqa: S311 - a test's dice
+    with redis.Redis.from_url(valkey.url) as client:
+        client.hset(f"{PREFIX}a:{account}", mapping=known)
+        (answer,) = (await authority.exchange([ask], [])).answers
+        kept = client.hexists(f"{PREFIX}a:{account}", "s:gone1")
+    await authority.close()
+    assert (answer.state, kept) == ("ready", shape == "period")
+    assert shape == "slots" or answer.used >= len(known) / 5

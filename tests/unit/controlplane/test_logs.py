@@ -1,3 +1,4 @@
+import json
 import logging
 
 import pytest
@@ -21,6 +22,7 @@ SECRET = "s3cr3tvalue"
         f"Authorization: Bearer {SECRET}",
         f"connecting to redis://:{SECRET}@127.0.0.1:6379/0",
         f"postgresql://user:{SECRET}@host/db",
+        f"redis://:a@b/,{SECRET}@host/0",
         f'{{"password": "{SECRET}"}}',
     ],
 )
@@ -28,9 +30,23 @@ def test_a_secret_does_not_reach_the_log(text):
     assert SECRET not in without_secrets(text)
 
 
-def test_what_is_no_secret_stays():
-    line = "generation 3 active on node-1 with 120 output_tokens"
+@pytest.mark.parametrize(
+    "line",
+    [
+        "generation 3 active on node-1 with 120 output_tokens",
+        "no link to http://127.0.0.1:8000/agents/link: refused",
+        "http://[::1]:8000/ does not answer",
+    ],
+)
+def test_what_is_no_secret_stays(line):
     assert without_secrets(line) == line
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "\x9b2J", "a\x85b", "a\u2028b", "\u202eab", "\x00"])
+def test_what_a_terminal_would_obey_is_written_as_its_number(odd):
+    line = NodeLineFormatter().format(record("request failed", request_id=odd))
+    assert line.isprintable()
+    assert json.loads(line.partition("request_id=")[2]) == odd
 
 
 def record(message, *args, **extra):

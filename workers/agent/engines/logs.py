@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from workers.contracts.log_lines import without_secrets
+
 _PREFIX, _SUFFIX, _BEFORE = "engine-", ".log", ".log.1"
 _MAX_LOG_BYTES = 10 * 1024 * 1024
 _TAIL_BYTES = 8192
@@ -73,7 +75,7 @@ def telling_line(lines: Sequence[str]) -> str:
     """The last line that names an error, else the last that says anything: what an operator would look for."""
     said = [line for line in (_plain(line) for line in lines) if line and not _POINTS_ELSEWHERE.search(line)]
     errors = [line for line in said if _NAMES_AN_ERROR.search(line)]
-    return (errors or said or [""])[-1][:_LONGEST_CAUSE]
+    return without_secrets((errors or said or [""])[-1])[:_LONGEST_CAUSE]
 
 
 def _plain(line: str) -> str:

@@ -112,9 +112,21 @@ class Fetches:
 
     async def _run(self, source: Source, fetch: _Fetch, clock: float) -> None:
         began_at = asyncio.get_running_loop().time()
-        command = fetch_command(self._hub, source)
         log.info("fetching %s", source)
-        pipe = asyncio.subprocess.PIPE
+        try:
+            problem = await self._fetch(source, fetch, clock - began_at)
+        except (OSError, ValueError) as error:  # it could not be started, or says what is no line
+            problem = str(error) or type(error).__name__
+        if not problem:
+            del self._fetches[source]
+            return
+        log.warning("%s was not fetched: %s", source, problem)
+        fetch.problem = problem.splitlines()[-1]
+        fetch.failed_at = clock + asyncio.get_running_loop().time() - began_at
+
+    async def _fetch(self, source: Source, fetch: _Fetch, clock_ahead_s: float) -> str:
+        """What it was that kept it from coming; "" when all of it is there."""
+        command, pipe = fetch_command(self._hub, source), asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *command.argv, env=self._environ, stdin=pipe, stdout=pipe, stderr=pipe
         )
@@ -122,16 +134,10 @@ class Fetches:
             await _tell(process.stdin, command.told)
             async for line in _lines_of(process.stdout):
                 with suppress(msgspec.DecodeError):
-                    _note(fetch, line, clock + asyncio.get_running_loop().time() - began_at)
-            problem = b"".join([line async for line in _lines_of(process.stderr)])[-_TAIL_BYTES:].decode(
-                errors="replace"
-            )
-            if await process.wait() == os.EX_OK:
-                del self._fetches[source]
-                return
-            log.warning("%s was not fetched: %s", source, problem)
-            fetch.problem = (problem.strip().splitlines() or ["the download ended without a word"])[-1]
-            fetch.failed_at = clock + asyncio.get_running_loop().time() - began_at
+                    _note(fetch, line, clock_ahead_s + asyncio.get_running_loop().time())
+            said = b"".join([line async for line in _lines_of(process.stderr)])[-_TAIL_BYTES:]
+            has_come = await process.wait() == os.EX_OK
+            return "" if has_come else said.decode(errors="replace").strip() or "the download ended without a word"
         finally:
             with suppress(ProcessLookupError):
                 process.kill()

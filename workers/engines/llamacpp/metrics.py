@@ -17,7 +17,7 @@ def read_llamacpp_metrics(text: str) -> EngineReading:
     return EngineReading(
         running_requests=as_count(totals.get(_RUNNING)),
         waiting_requests=as_count(totals.get(_WAITING)),
-        prompt_tokens_total=None if prompt_tokens is None else int(prompt_tokens + totals.get(_CACHED, 0)),
+        prompt_tokens_total=None if prompt_tokens is None else as_count(prompt_tokens + totals.get(_CACHED, 0)),
         generated_tokens_total=as_count(totals.get(_GENERATED)),
         steps_total=as_count(totals.get(_STEPS)),
     )

@@ -12,13 +12,13 @@ _PROMPT = "vllm:prompt_tokens_total"
 _GENERATED = "vllm:generation_tokens_total"
 _STEPS = "vllm:iteration_tokens_total_count"
 _CACHE_CONFIG = "vllm:cache_config_info"
-_BLOCK_SIZE = re.compile(r'[{,]block_size="(\d+)"')
-_BLOCKS = re.compile(r'[{,]num_gpu_blocks="(\d+)"')
+_BLOCK_SIZE = re.compile(r'[{,]block_size="(\d{1,15})"')
+_BLOCKS = re.compile(r'[{,]num_gpu_blocks="(\d{1,15})"')
 
 
 def read_vllm_metrics(text: str) -> EngineReading:
     totals = sum_by_name(text, (_RUNNING, _WAITING, _KV_USED, _PROMPT, _GENERATED, _STEPS))
-    engines = text.count(f"\n{_KV_USED}{{")
+    engines = max(text.count(f"\n{_KV_USED}{{"), 1)
     kv_used = totals.get(_KV_USED)
     block_tokens, kv_capacity_tokens = read_cache_size(text)
     return EngineReading(
@@ -42,4 +42,4 @@ def read_cache_size(text: str) -> tuple[int | None, int | None]:
     size, blocks = _BLOCK_SIZE.search(line), _BLOCKS.search(line)
     if size is None or blocks is None:
         return None, None
-    return int(size[1]), int(size[1]) * int(blocks[1])
+    return int(size[1]), as_count(int(size[1]) * int(blocks[1]))

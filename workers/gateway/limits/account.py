@@ -1,6 +1,7 @@
 """One limit of one subject, as this gateway holds it: its lease, and what has become of it."""
 
 from collections import deque
+from math import ceil
 
 from workers.contracts.limits import MINUTE_KINDS, MONEY_KINDS, PICO_PER_NANO, SPANS, LimitRule, Period
 from workers.gateway.limits.authority import WINDOW_MS, Answer, Ask, Shape
@@ -139,12 +140,13 @@ class Account:
         Its part of what was left when it was told, as others may have the rest. Of a minute its part of the whole once
         nothing counts any more of what others had used by then.
         """
-        told = self.told
-        whole = part_of(told.limit if told is not None else self.rule.amount, holders, rank)
+        told, rule = self.told, self.rule
+        whole = part_of(told.limit if told is not None else rule.burst or rule.amount, holders, rank)
+        if rule.kind in MINUTE_KINDS and now - self.told_at >= _WINDOW_S + 1:  # or it never was told
+            back_per_s = part_of(rule.amount, holders, rank) / _WINDOW_S if rule.burst is not None else 0.0
+            return whole - self.reserved - self._count_recent(now, back_per_s)
         if told is None:
             return whole - self.spent - self.reserved
-        if self.rule.kind in MINUTE_KINDS and now - self.told_at >= _WINDOW_S + 1:
-            return whole - self.reserved - self._count_recent(now)
         return part_of(max(told.remaining, 0), holders, rank) - self._taken_since_told
 
     # -- the authority
@@ -223,10 +225,15 @@ class Account:
         gone = self.spent + self.reserved - self._committed_when_asked
         return max(2 * gone - max(self.free, 0), 0)
 
-    def _count_recent(self, now: float) -> int:
+    def _count_recent(self, now: float, back_per_s: float = 0.0) -> int:
+        """What was spent in the last minute, less what has come back evenly since, as into a bucket."""
         while self._recent and now - self._recent[0][0] >= _WINDOW_S + 1:
             self._recent.popleft()
-        return int(sum(amount for _, amount in self._recent))
+        count, counted_at = 0.0, now
+        for spent_at, amount in self._recent:
+            count = max(count - back_per_s * max(spent_at - counted_at, 0.0), 0.0) + amount
+            counted_at = spent_at
+        return ceil(max(count - back_per_s * (now - counted_at), 0.0))
 
     def _keep_ms(self) -> int:
         if self.rule.kind not in SPANS:

@@ -194,11 +194,18 @@ local function state_of(ask)
   return 'uncounted'
 end
 
+-- Lua hands over some 8,000 values at once, and an account that never ends may have known more gateways than that.
+local function in_parts(command, key, values)
+  for first = 1, #values, 1000 do
+    redis.call(command, key, unpack(values, first, math.min(first + 999, #values)))
+  end
+end
+
 local function save(key, ask, account, gone)
   local fields = {}
   for name, value in pairs(account) do fields[#fields + 1] = name; fields[#fields + 1] = value end
-  redis.call('HSET', key, unpack(fields))
-  if #gone > 0 then redis.call('HDEL', key, unpack(gone)) end
+  in_parts('HSET', key, fields)
+  in_parts('HDEL', key, gone)
   redis.call('PEXPIRE', key, ask.keep_ms)
   if ask.shape == 'window' then redis.call('PEXPIRE', prefix .. 'w:' .. ask.account, ask.keep_ms) end
   if ask.marker ~= '' then

@@ -134,6 +134,7 @@ class Ledger:
             if len(asks) < MAX_ASKS and (account.is_dirty or account.waiting):
                 self._sequence += 1
                 asks.append(account.ask(self._sequence, now))
+                self._news[account.account_id] = self._news.pop(account.account_id)  # behind those without room here
             if not account.has_news:
                 del self._news[account.account_id]
         return asks

@@ -75,7 +75,9 @@ class ToldAuthority:
     async def _follow(self) -> None:
         try:
             changed_ns = self._file.stat().st_mtime_ns
-            url = self._url if changed_ns == self._changed_ns else self._file.read_text().strip()
+            if changed_ns == self._changed_ns:
+                return
+            url = self._file.read_bytes().decode(errors="replace").strip()
         except OSError:
             return  # nobody has said anything yet, or what was said holds
         self._changed_ns = changed_ns
@@ -152,20 +154,27 @@ class AuthorityLink:
         figures.exchanges += 1
         try:
             reply = await self._authority.exchange(asks, events)
-        except AuthorityError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody knows what was heard
             figures.failed_exchanges += 1
             self._note_failure(error)
             ledger.failed(asks, time.monotonic())
         else:
             self._is_failing = False
-            for _ in events:
-                self._limits.events.popleft()
+            self._forget_told(events)
             ledger.answered(asks, reply, sent_at=sent_at, now=time.monotonic())
 
-    def _note_failure(self, error: AuthorityError) -> None:
+    def _forget_told(self, events: list[bytes]) -> None:
+        """The oldest of them may have made room meanwhile."""
+        untold = self._limits.events
+        for event in events:
+            if untold and untold[0] is event:
+                untold.popleft()
+
+    def _note_failure(self, error: Exception) -> None:
         """Once: it is asked again many times a second."""
         if not self._is_failing:
-            logger.warning("limits: nobody can say how much is left: %s", error)
+            fault = None if isinstance(error, AuthorityError) else error
+            logger.warning("limits: nobody can say how much is left: %s", error, exc_info=fault)
         self._is_failing = True
 
     def _refresh_figures(self) -> None:

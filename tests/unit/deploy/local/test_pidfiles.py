@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,16 @@ def test_the_same_pid_with_another_start_time_is_another_process():
     assert not is_running(impostor)
     assert send_signal(impostor, 0) is False
     assert send_signal(ours, 0) is True
+
+
+def test_a_name_that_was_cut_in_the_middle_of_a_letter_hides_no_process():
+    name = Path(f"/proc/{os.getpid()}/comm")
+    before = name.read_bytes()
+    name.write_bytes("тренировка".encode()[:15])
+    try:
+        assert is_running(identify(os.getpid()))
+    finally:
+        name.write_bytes(before)
 
 
 def test_no_process_has_no_identity():

@@ -191,5 +191,6 @@ def test_where_limits_are_shared_is_kept_for_the_gateway_and_for_nobody_else(tmp
     files(tmp_path).keep_limits_url("")
     assert not kept.exists()
     files(tmp_path).keep_limits_url("redis://:secret@host")
+    kept.write_bytes(b"\xff\xfe")  # torn
     files(tmp_path).keep_limits_url("redis://:other@host")
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("redis://:other@host", 0o600)

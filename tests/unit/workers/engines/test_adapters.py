@@ -205,10 +205,25 @@ def test_llama_cpps_metrics_are_read_as_recorded_and_what_it_does_not_say_is_unk
 
 
 @pytest.mark.parametrize("engine", ["fake", "llamacpp", "vllm"])
-@pytest.mark.parametrize("text", ["", "garbage {{{", "vllm:num_requests_running NaN\nllamacpp:requests_processing\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "garbage {{{",
+        "vllm:num_requests_running NaN\nllamacpp:requests_processing\n",
+        "vllm:prompt_tokens_total 1e300\nllamacpp:prompt_tokens_total 1e300\n",  # what fits no message to anybody
+        'llamacpp:n_decode_total 1e308\nllamacpp:n_decode_total{a="b"} 1e308\n',
+        'vllm:generation_tokens_total{a="b"} 1e308\nvllm:generation_tokens_total{a="c"} 1e308\n',
+    ],
+)
 def test_metrics_that_say_nothing_read_as_unknown(engine, text, tmp_path):
     reading = adapter(engine, tmp_path).read_metrics(text)
     assert set(msgspec.to_builtins(reading).values()) == {None}
+
+
+def test_a_share_without_labels_is_one_engines(tmp_path):
+    reading = adapter("vllm", tmp_path).read_metrics("vllm:kv_cache_usage_perc 0.5\n")
+    assert reading.kv_used_ratio == 0.5
 
 
 @pytest.mark.parametrize(

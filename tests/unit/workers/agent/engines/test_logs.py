@@ -83,6 +83,7 @@ def test_of_replicas_that_are_gone_the_last_few_are_kept_and_of_others_files_all
         (["error_rate=0", "bye"], "bye"),
         (["\x1b[31mFatal\x00 error"], "[31mFatal  error"),
         (["x" * 500], "x" * 200),
+        (["OSError: 401 of https://me:pw@hub/m?token=pw"], "OSError: 401 of https://me:***@hub/m?token=***"),
     ],
 )
 def test_the_line_that_tells_why_is_found(lines, expected):

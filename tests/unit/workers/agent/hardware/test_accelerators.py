@@ -48,6 +48,13 @@ def test_what_memory_is_free_is_unknown_where_the_kernel_does_not_say(tmp_path):
     assert report.memory_used_bytes is None
 
 
+def test_who_else_is_on_a_gpu_may_have_any_name(tmp_path):
+    write_proc(tmp_path, busy=1, idle=1)
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/comm").write_bytes("тренировка".encode()[:15] + b"\n")  # the kernel keeps 15 bytes
+    assert Accelerators(NoGPUs(), tmp_path)._name_of(7) == "трениро�"
+
+
 def unanswered(*_):
     raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from workers.agent.storage.weights import cached_weights, free_disk_bytes, hub_directory
+from workers.agent.storage.weights import cached_weights, free_disk_bytes, has_weights, hub_directory
 
 pytestmark = pytest.mark.unit
 
@@ -22,7 +22,9 @@ def test_a_branch_or_tag_that_leads_to_a_revision_names_it_too(tmp_path):
     (refs / "pr").mkdir(parents=True)
     (refs / "main").write_text("abc\n")
     (refs / "v2").write_text("another")
+    (refs / "torn").write_bytes(b"\xff\x00")
     assert cached_weights(tmp_path) == {"a/b": 7, "a/b@abc": 7, "a/b@main": 7}
+    assert not has_weights(tmp_path, "a/b", "torn")
 
 
 def test_a_download_that_has_not_ended_is_not_there(tmp_path):

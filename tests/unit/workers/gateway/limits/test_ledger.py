@@ -2,8 +2,9 @@ import msgspec
 import pytest
 
 from tests.support.limits_world import BEGIN_S, World, rule
+from workers.contracts.limits import EACH
 from workers.contracts.snapshot import Price
-from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, PROMISED_HEARTBEAT_S, TTL_S
+from workers.gateway.limits.ledger import DEGRADED_AFTER_S, LEASE_S, MAX_ASKS, PROMISED_HEARTBEAT_S, TTL_S
 
 pytestmark = pytest.mark.unit
 
@@ -245,8 +246,45 @@ def test_without_the_authority_the_parts_of_a_minute_are_those_of_the_whole_agai
     assert world.count_admitted(*["g1"] * 10) == 10
     _have_all_heard_of_it(world)
     assert sum(len(_admitted_alone(world, f"g{number}", 12)) for number in (1, 2, 3, 4)) == 0
-    world.now += 62
-    assert sum(len(_admitted_alone(world, f"g{number}", 12)) for number in (1, 2, 3, 4)) == 10
+    for _ in range(2):  # minute after minute
+        world.now += 62
+        assert sum(len(_admitted_alone(world, f"g{number}", 12)) for number in (1, 2, 3, 4)) == 10
+
+
+@pytest.mark.parametrize("kind", ["requests_per_minute", "tokens_per_minute"])
+def test_a_minutes_use_comes_back_also_where_the_authority_has_never_answered(kind):
+    world = World([rule(kind, 10)], gateways=1)
+    for _ in range(3):
+        admitted = _admitted_alone(world, "g1", 12, output_tokens=1)
+        assert len(admitted) == 10
+        for asker in admitted:
+            world.settle(asker, tokens=1)
+        assert not _admitted_alone(world, "g1", 1, output_tokens=1)
+        world.now += 62
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_without_the_authority_a_burst_comes_back_evenly(is_told):
+    """Sixty in a minute and five at once: not five in a minute."""
+    world = World([rule(amount=60, burst=5)], gateways=1)
+    if is_told:
+        assert world.count_admitted("g1") == 1
+        world.now += 62
+    assert len(_admitted_alone(world, "g1", 12)) == 5
+    assert not world.outcome(world.ask("g1"))
+    world.now += 2.001
+    assert sum(world.outcome(world.ask("g1")) for _ in range(12)) == 2
+    world.now += 10
+    assert sum(world.outcome(world.ask("g1")) for _ in range(12)) == 5
+
+
+def test_more_accounts_than_one_message_holds_are_all_asked_for_in_turn():
+    world = World([rule(scope="key", subject=EACH)], gateways=1)
+    askers = [world.ask("g1", key_id=f"key {number}") for number in range(MAX_ASKS + 20)]
+    ledger = world.ledgers["g1"]
+    asked = {ask.account for _ in range(2) for ask in ledger.asks(world.now)}
+    assert all(asker.is_waiting for asker in askers)
+    assert len(asked) == len(askers)
 
 
 def _have_all_heard_of_it(world):
