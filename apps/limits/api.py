@@ -109,7 +109,7 @@ class LimitRaiseView(_OneLimit):
         services.raise_limit(actor=self.actor, limit=limit, now=self.now, **wanted)
         return Response(serializers.LimitSerializer(limit).data)
 
-    @extend_schema(responses=serializers.LimitSerializer)
+    @extend_schema(responses={200: serializers.LimitSerializer})
     def delete(self, request: Request, limit_id: UUID) -> Response:  # noqa: ARG002
         limit = services.end_raise(actor=self.actor, limit=self.limit(limit_id), now=self.now)
         return Response(serializers.LimitSerializer(limit).data)

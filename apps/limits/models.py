@@ -174,4 +174,10 @@ class LimitEvent(models.Model):
         indexes = [models.Index(fields=["tenant", "-at"], name="limit_event_tenant")]
 
     def __str__(self) -> str:
-        return f"{self.limit}: {self.what}"
+        return f"{self.limit_then}: {self.what}"
+
+    @property
+    def limit_then(self) -> str:
+        """With the amount that was met: it may be another one now."""
+        of = self.limit
+        return shown_limit(of.kind, self.amount, of.scope, of.subject, of.public_model)

@@ -89,6 +89,8 @@
   function fill(row, batch) {
     const counts = batch.request_counts;
     const name = document.createElement("code");
+    name.className = "batch-id";
+    name.title = batch.id;
     name.textContent = batch.id;
     row.replaceChildren(
       cell(name),

@@ -110,6 +110,14 @@ def address(route, parts, write):
     return f"/{route}"
 
 
+def described(schema, method, route):
+    """What the description says of this address: by status, the names of the schemas of its body."""
+    path = "/" + re.sub(r"<\w+:(\w+)>", r"{\1}", route)
+    operations = schema["paths"].get(path) or schema["paths"][path.rstrip("/")]
+    answers = operations[method.lower()]["responses"]
+    return {status: set(re.findall(r"/schemas/(\w+)", json.dumps(each))) for status, each in answers.items()}
+
+
 def complaints(answer):
     text = answer.content.decode()
     return re.findall(r'class="[^"]*error[^"]*"[^>]*>\s*([^<]+)', text) or text[:300]
@@ -126,6 +134,19 @@ def test_every_write_by_rest_names_who_did_it(valkey):
         count, answer = yard.send(write, method, route, content_type="application/json")
         if answer.status_code >= 300 or not count:
             wrong.append((method, route, answer.status_code, answer.content[:300]))
+    assert wrong == []
+
+
+def test_every_write_by_rest_answers_with_a_status_that_is_described(valkey):
+    yard, wrong = Yard(), []
+    schema = Client().get("/api/schema/", headers={"accept": "application/json"}).json()
+    for (method, route), write in REST.items():
+        _, answer = yard.send(write, method, route, content_type="application/json")
+        known = described(schema, method, route)
+        # a dry run is answered 200 everywhere: that alone does not describe an answer that is none
+        status = str(answer.status_code)
+        if status not in known or known[status] == {"DryRun"}:
+            wrong.append((method, route, answer.status_code, known))
     assert wrong == []
 
 

@@ -47,8 +47,8 @@ def share_of_newer(rollout: Rollout) -> float | None:
 
 
 def _rising(rollout: Rollout) -> Iterator[Rung]:
-    made, ready, wanted = rollout.newer_count, rollout.newer_ready_count, rollout.wanted_count
-    yield Rung(title="Made and placed", detail=f"{made} of {wanted}", is_done=made >= wanted)
+    placed, ready, wanted = rollout.newer_placed_count, rollout.newer_ready_count, rollout.wanted_count
+    yield Rung(title="Made and placed", detail=f"{placed} of {wanted}", is_done=placed >= wanted)
     yield Rung(title="Answered a real request", detail=f"{ready} of {wanted}", is_done=ready >= wanted)
 
 

@@ -80,8 +80,8 @@ def _seconds(value: float) -> Measure:
 FORMATS: dict[str, Callable[[Any], Measure]] = {
     "count": _count,
     "whole": lambda value: Measure(f"{value:,}"),  # of tables that are added up
-    "tokens": lambda value: _count(value, "tokens"),
-    "requests": lambda value: _count(value, "requests"),
+    "tokens": lambda value: _count(value, "token" if value == 1 else "tokens"),
+    "requests": lambda value: _count(value, "request" if value == 1 else "requests"),
     "ms": _milliseconds,
     "s": _seconds,
     "hours": _hours,

@@ -153,7 +153,7 @@ def _limits_met(since: datetime) -> Iterator[Alert]:
     for event in LimitEvent.objects.filter(at__gte=since).select_related("limit", "tenant")[:SHOWN]:
         yield Alert(
             level="breach" if event.what == "reached" else "warning",
-            text=f"{event.limit}: {event.what}",
+            text=str(event),
             kind="limit",
             url=reverse("console:tenant_limits", args=[event.tenant_id]),
             whom=event.tenant.name,

@@ -101,12 +101,12 @@ def measure(value: float | str | None, unit: str, reason: str = "not reported") 
 
 
 @register.simple_tag
-def cost(of: Any) -> SafeString:
+def cost(of: Any, unit: str = "usd") -> SafeString:
     """Of a record, or of sums of records. What waits for a price has no cost yet: that is unknown, and not free."""
     waiting = of.is_unpriced if hasattr(of, "is_unpriced") else of.unpriced_count
     if waiting and not of.cost_usd:
         return unknown("no price was in force; it is priced once there is one")
-    return measure(of.cost_usd, "usd")
+    return measure(of.cost_usd, unit)
 
 
 @register.simple_tag

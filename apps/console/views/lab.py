@@ -8,12 +8,14 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_safe
 
+from apps.common.ids import read_uuid
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.lab_forms import ExperimentForm
 from apps.console.rendering import attempt, render_page
 from apps.routing.models import PolicyRun
 from apps.routing.selectors.experiments import get_run, list_runs
 from apps.routing.services.experiments import request_run
+from apps.tenants.selectors import name_tenants
 
 RUNS_SHOWN = 20
 BEST_IS_LOW = {"usd_per_request", "usd_per_workflow", "replicas_needed"}
@@ -43,7 +45,7 @@ def lab_run(request: ConsoleRequest, run_id: UUID) -> HttpResponseBase:
         "percent": round(100 * run.progress),
         "rows": [_row(summary, best=_best(run)) for summary in run.summaries],
         "classes": _attained(run, "by_class"),
-        "tenants": _attained(run, "by_tenant"),
+        "tenants": _with_names(_attained(run, "by_tenant")),
     }
     return render_page(request, "lab_run.html", context)
 
@@ -78,3 +80,10 @@ def _attained(run: PolicyRun, what: str) -> list[dict[str, Any]]:
     return [
         {**each, "shares": [of_policy.get(each["name"]) for of_policy in shares]} for each in run.summaries[0][what]
     ]
+
+
+def _with_names(attained: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Usage records know tenants by their ids; traces have names of their own."""
+    ids = {found for each in attained if (found := read_uuid(each["name"]))}
+    names = {str(found): name for found, name in name_tenants(ids).items()}
+    return [{**each, "name": names.get(each["name"], each["name"])} for each in attained]

@@ -1,6 +1,6 @@
 """What a tenant may use and uses now; what operators allow, raise, reset and block."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from apps.console import limit_forms as forms
 from apps.console.access import ConsoleRequest, operators, page
 from apps.console.policies.snippets import api_call
 from apps.console.rendering import render_page
-from apps.limits.models import Limit, RaiseState
+from apps.limits.models import Limit, LimitEvent, RaiseState, Scope
 from apps.limits.policies import amount_of, is_uuid, may_change, may_set_for
 from apps.limits.selectors import limits as selectors
 from apps.limits.selectors.use import LimitUse, list_use
@@ -70,16 +70,17 @@ def render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: Mapping
     found, moment = list(selectors.list_limits(actor=request.actor, tenant_id=tenant.pk)), now()
     rows = [_row(request, use, bound) for use in list_use(limits=found, tenant_id=tenant.pk, now=moment)]
     settings_row = selectors.get_settings(tenant.pk)
+    events = list(selectors.list_events(actor=request.actor, tenant_id=tenant.pk)[:EVENTS_SHOWN])
     context: dict[str, Any] = {
         "tenant": tenant,
         "rows": rows,
-        "names": _names_in(rows),
+        "names": _names_in(rows, events),
         "blocks": [
             {"block": block, "may_change": may_change(request.actor, block.setter, tenant.pk)}
             for block in selectors.list_blocks(actor=request.actor, tenant_id=tenant.pk)
         ],
         "requests": selectors.list_raise_requests(actor=request.actor, tenant_id=tenant.pk)[:EVENTS_SHOWN],
-        "events": selectors.list_events(actor=request.actor, tenant_id=tenant.pk)[:EVENTS_SHOWN],
+        "events": events,
         "settings": settings_row,
         "may_set": may_set_for(request.actor, tenant.pk),
         "subjects": _subjects(request, tenant),
@@ -97,9 +98,11 @@ def render_tenant_limits(request: ConsoleRequest, tenant: Tenant, bound: Mapping
     return render_page(request, "tenant_limits.html", context)
 
 
-def _names_in(rows: list[dict[str, Any]]) -> dict[UUID, str]:
-    """Of the keys and members that limits name by their ids."""
-    ids = {UUID(row["limit"].subject) for row in rows if is_uuid(row["limit"].subject)}
+def _names_in(rows: list[dict[str, Any]], events: Iterable[LimitEvent]) -> dict[UUID, str]:
+    """Of the keys and members that limits and what happened at them name by their ids. End users name themselves."""
+    named = [(row["limit"].scope, row["limit"].subject) for row in rows]
+    named += [(event.limit.scope, event.subject) for event in events]
+    ids = {UUID(subject) for scope, subject in named if scope != Scope.END_USER and is_uuid(subject)}
     return name_keys(ids) | name_users(ids)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from apps.deployments.policies.replicas import READY, Pace
+from apps.deployments.policies.replicas import PENDING, READY, Pace
 
 RolloutState = Literal["done", "paused", "progressing", "stuck"]
 
@@ -31,12 +31,16 @@ class Course:
 
 @dataclass(frozen=True, kw_only=True)
 class Rollout:
-    """Counts of replicas. `older_count` includes those that drain; `older_ready_count` are those that still serve."""
+    """Counts of replicas. Placed are all that are not pending.
+
+    `older_count` includes those that drain; `older_ready_count` are those that still serve.
+    """
 
     state: RolloutState
     detail: str
     wanted_count: int
     newer_count: int
+    newer_placed_count: int
     newer_ready_count: int
     older_count: int
     older_ready_count: int
@@ -52,6 +56,7 @@ def rollout_of(*, wanted: int, replicas: Sequence[Course], pace: Pace) -> Rollou
         detail=detail,
         wanted_count=wanted,
         newer_count=len(newer),
+        newer_placed_count=sum(r.state != PENDING for r in newer),
         newer_ready_count=_ready(newer),
         older_count=len(older),
         older_ready_count=_ready(staying),

@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -20,16 +21,23 @@ def get_rerating(rerating_id: UUID) -> Rerating:
 
 def list_under_way(start: datetime, end: datetime) -> list[int]:
     """Numbers of those being applied to records of the stretch, whose sums are by old and by new prices so long."""
-    return _numbers(ReratingState.APPLYING, start, end)
-
-
-def list_applied(start: datetime, end: datetime) -> list[int]:
-    return _numbers(ReratingState.APPLIED, start, end)
-
-
-def _numbers(state: ReratingState, start: datetime, end: datetime) -> list[int]:
-    rows = Rerating.objects.filter(state=state, start__lt=end, end__gt=start)
+    rows = _rows_of(ReratingState.APPLYING, start, end)
     return sorted(rows.values_list("number", flat=True))
+
+
+def list_applied(start: datetime, end: datetime, tenant_ids: Collection[UUID]) -> list[int]:
+    """Numbers of those that gave records of these tenants another price: what others were charged is not theirs."""
+    rows = _rows_of(ReratingState.APPLIED, start, end).filter(result__has_any_keys=[str(each) for each in tenant_ids])
+    found = rows.values_list("number", "result")
+    return sorted(number for number, result in found if any(_has_changed(result, each) for each in tenant_ids))
+
+
+def _has_changed(result: dict[str, dict[str, int]], tenant_id: UUID) -> bool:
+    return result.get(str(tenant_id), {}).get("changed", 0) > 0
+
+
+def _rows_of(state: ReratingState, start: datetime, end: datetime) -> QuerySet[Rerating]:
+    return Rerating.objects.filter(state=state, start__lt=end, end__gt=start)
 
 
 def list_since(moment: datetime) -> list[tuple[datetime, datetime]]:

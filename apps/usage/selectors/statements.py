@@ -90,7 +90,7 @@ def get_statement(*, actor: Actor, tenant_id: UUID, first_day: date, zone: ZoneI
         by_version=report_usage(scope=scope, group_by=["model", "version"], zone=zone),
         by_day=report_usage(scope=scope, group_by=["day"], zone=zone),
         totals=sum_usage(scope=scope),
-        reratings=list_applied(month.start, month.end),
+        reratings=list_applied(month.start, month.end, scope.tenant_ids or ()),
         reratings_under_way=under_way,
         latecomers=_latecomers(scope),
     )

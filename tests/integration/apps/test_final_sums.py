@@ -49,8 +49,9 @@ def ingest(people, version, *, now, **facts):
     return ingest_records(records=[make_record(version_id=str(version.pk), **facts)], node_id=NODE, now=now)
 
 
-def statement(people, now, zone="UTC"):
-    return get_statement(actor=SYSTEM, tenant_id=people.tenant.pk, first_day=OCTOBER, zone=ZoneInfo(zone), now=now)
+def statement(people, now, zone="UTC", *, tenant=None):
+    tenant_id = (tenant or people.tenant).pk
+    return get_statement(actor=SYSTEM, tenant_id=tenant_id, first_day=OCTOBER, zone=ZoneInfo(zone), now=now)
 
 
 def half_applied(people, version, monkeypatch):
@@ -95,6 +96,7 @@ def test_a_statement_waits_for_a_rerating_that_is_half_done(people, version, mon
     whole = statement(people, NOW)
     assert whole.totals.cost_usd == Decimal(2 * 8 * 3) / 10**12
     assert (whole.is_final, whole.reratings_under_way, whole.reratings) == (True, [], [row.number])
+    assert statement(people, NOW, tenant=people.other).reratings == []
 
 
 def test_reports_and_files_say_that_a_rerating_is_half_done(people, version, monkeypatch, as_user):

@@ -47,7 +47,7 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, yes: bool, fo
     if form == "table":
         _show(planned)
     if not any(each["action"] != "keep" for each in planned["results"]) or dry_run:
-        _finish(planned, form, "nothing to do" if not dry_run else "nothing was changed")
+        _finish(planned, form, "nothing to do" if not dry_run else "dry run, nothing was changed; it would be")
         return
     if not yes:
         _ask(files)

@@ -8,6 +8,7 @@ from django.utils.timezone import now
 
 from apps.deployments.models import Replica, ReplicaEvent
 from apps.fleet.models import Node
+from apps.limits.models import Limit, LimitEvent
 from apps.usage.models import BudgetAlert
 from apps.usage.policies.forecast import month_of
 
@@ -83,3 +84,23 @@ def test_of_a_thousand_things_the_worst_hundred_stand_there_and_all_are_counted(
     overview = open_as("operator").get("/overview/")
     assert (len(overview.context["verdict"]["problems"]), overview.context["verdict"]["more"] >= 138) == (12, True)
     assert [node.state for node in overview.context["nodes"]] == ["offline"] * 10
+
+
+def test_a_limit_that_was_met_is_told_as_it_was_then_and_whose_it_was(yard, open_as):
+    tenant, key = yard.people.tenant, yard.key
+    limit = Limit.objects.create(
+        tenant=tenant,
+        setter="tenant",
+        scope="key",
+        subject="*",
+        kind="requests_per_minute",
+        amount=30,
+        changed_at=now(),
+    )
+    facts = {"limit": limit, "tenant": tenant, "what": "reached", "at": now(), "used": 3, "amount": 3}
+    LimitEvent.objects.create(subject=str(key.pk), **facts)
+    (met,) = [alert for alert in alerts_of(open_as("operator"), "lately") if alert.kind == "limit"]
+    assert met.text == "3 requests per minute for each key: reached"
+    page = open_as("operator").get(met.url).content.decode()
+    assert "3 requests per minute for each key" in page
+    assert f'title="{key.pk}">{key}' in page

@@ -60,7 +60,12 @@ def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
 
     yesterday = (NOW - timedelta(days=1)).timestamp()
     records = [
-        make_record(arrived_at=yesterday + number, input_tokens=2560, cached_input_tokens=1280 if number else 0)
+        make_record(
+            tenant_id=str(yard.people.tenant.pk),
+            arrived_at=yesterday + number,
+            input_tokens=2560,
+            cached_input_tokens=1280 if number else 0,
+        )
         for number in range(30)
     ]
     ingest_records(records=records, node_id=yard.node.pk, now=NOW)
@@ -72,6 +77,8 @@ def test_usage_records_of_a_past_day_are_replayed(open_as, yard):
     assert run.state == "done"
     assert [summary["requests"] for summary in run.summaries] == [30, 30]
     assert run.summaries[0]["scores"]["hit_rate"] > 0.4
+    of_tenant = browser.get(address).context["tenants"]
+    assert [each["name"] for each in of_tenant] == [yard.people.tenant.name]
 
 
 OWN_TRACE = b"t_s,in,out\n" + b"".join(b"%d,600,20\n" % second for second in range(30))

@@ -6,12 +6,13 @@ from apps.deployments.policies.rollout import Rollout
 pytestmark = pytest.mark.unit
 
 
-def rollout(state="progressing", *, newer=2, newer_ready=1, older=1, older_ready=1):
+def rollout(state="progressing", *, newer=2, placed=2, newer_ready=1, older=1, older_ready=1):
     return Rollout(
         state=state,
         detail="",
         wanted_count=2,
         newer_count=newer,
+        newer_placed_count=placed,
         newer_ready_count=newer_ready,
         older_count=older,
         older_ready_count=older_ready,
@@ -24,6 +25,11 @@ def states(found, *, is_routed=False, is_first=False):
 
 def test_the_first_step_that_is_not_done_is_now():
     assert states(rollout()) == ["done", "now", "next", "next", "next"]
+
+
+def test_what_is_made_and_has_no_place_is_not_placed():
+    first, *_ = ladder_of(rollout("stuck", placed=0, newer_ready=0), is_routed=False, is_first=True)
+    assert (first.title, first.detail, first.state) == ("Made and placed", "0 of 2", "held")
 
 
 def test_what_is_ready_before_every_gateway_knows_it_waits_there():
