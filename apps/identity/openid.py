@@ -19,6 +19,9 @@ TIMEOUT_S = 10
 CLOCKS_DIFFER_S = 120
 _ASK_AGAIN = {"prompt": "login", "max_age": "0"}
 _ASKED_AGAIN_AT = "asked_again_at"
+_ALGORITHMS = "id_token_signing_alg_values_supported"
+# Providers say there what they can do, and some can leave a token unsigned; ours is signed by a key that only they have.
+_BELIEVED = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
 # What comes of a provider that is away, says no, or answers what no provider should.
 _ODD = (requests.RequestException, OAuthError, ValueError, KeyError, RuntimeError, TypeError, AttributeError)
 
@@ -58,7 +61,9 @@ def finish(request: HttpRequest) -> dict[str, Any]:
         "sub": {"essential": True},
     }
     try:
-        token = _client().authorize_access_token(request, claims_options=options)
+        client = _client()
+        _believe_signed_only(client.load_server_metadata())
+        token = client.authorize_access_token(request, claims_options=options)
     except (JoseError, *_ODD) as error:
         forget_provider()
         raise ProviderError("the identity provider did not vouch for you; try again") from error
@@ -72,6 +77,11 @@ def finish(request: HttpRequest) -> dict[str, Any]:
             "the identity provider vouched for an earlier sign-in and did not ask who you are; try again"
         )
     return dict(claims)
+
+
+def _believe_signed_only(metadata: dict[str, Any]) -> None:
+    """Authlib takes whatever is named there. OpenID Connect Discovery 1.0 asks every provider for RS256."""
+    metadata[_ALGORITHMS] = sorted(_BELIEVED.intersection(metadata.get(_ALGORITHMS) or ())) or ["RS256"]
 
 
 def recognised_at_of(claims: Mapping[str, Any]) -> float | None:

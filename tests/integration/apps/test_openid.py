@@ -157,6 +157,7 @@ def test_groups_that_are_lost_take_their_roles_with_them(provider, people):
         {"nonce": "of another browser"},
         {"exp": 1},
         {"is_forged": True},
+        {"is_unsigned": True},
         {"sub": ""},
         {"sub": None},
         {"sub": "s" * 256},
