@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -42,6 +43,8 @@ SILENCE_TIMEOUT_S = 30.0
 CLOSE_TOO_BIG = 1009
 CLOSE_TRY_LATER = 1013
 CLOSE_SILENT = 4408
+# That the agent has left, as servers say it: uvicorn otherwise where it has answered the agent's own close.
+_GONE = (OSError, RuntimeError)
 
 
 class LinkClosedError(Exception):
@@ -177,13 +180,14 @@ class AgentLink:
             return
         try:
             await self._send({"type": "websocket.send", "text": frame.decode()})
-        except OSError:  # the agent has gone; the loop that reads will see it, too
+        except _GONE:  # the loop that reads will see it, too
             self._is_open = False
 
     async def _end(self, code: int | None) -> None:
         if self._is_open and code is not None:
             self._is_open = False
-            await self._send({"type": "websocket.close", "code": code})
+            with suppress(*_GONE):
+                await self._send({"type": "websocket.close", "code": code})
 
 
 def _with_untold(newest: NodeTelemetry, unwritten: NodeTelemetry | None) -> NodeTelemetry:

@@ -129,3 +129,14 @@ async def test_decisions_are_told_once_and_so_none_is_left_out(database, linked)
     database.answers.set()
     await until(lambda: len(database.decisions) > 3)
     assert database.decisions == ["first", "second", "third", "fourth"]
+
+
+async def test_an_agent_that_has_gone_before_it_is_greeted_ends_its_link_and_nothing_else(database):
+    async def closed(message):
+        raise RuntimeError(f"Unexpected ASGI message '{message['type']}', after sending 'websocket.close'.")
+
+    messages, hub = asyncio.Queue(), Hub()
+    messages.put_nowait(received(Hello(node_id="n", boot_id="b", agent_version="1")))
+    messages.put_nowait(received(frame(1)))
+    await AgentLink(SimpleNamespace(pk=UUID(int=1), name="n"), hub, messages.get, closed).run()
+    assert hub.heard == []
