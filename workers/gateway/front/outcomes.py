@@ -1,6 +1,7 @@
 """`POST /v1/outcomes`: a client says whether a task succeeded, and what that was worth. What it means: the contract."""
 
-from decimal import Decimal
+import re
+from decimal import Decimal, InvalidOperation
 
 import msgspec
 from msgspec import Struct
@@ -13,13 +14,15 @@ OUTCOMES = b"/v1/outcomes"
 MAX_ID = 128
 _PICO_PLACES = 12
 _MAX_VALUE_PICO_USD = 2**63 - 1
+# Python's decimals also take underscores and the digits of other scripts.
+_AMOUNT = re.compile(rb'("?)([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\1')
 
 
 class _Report(Struct, forbid_unknown_fields=True):
     success: bool
     request_id: str = ""
     workflow_id: str = ""
-    value: Decimal | None = None
+    value: msgspec.Raw = msgspec.Raw(b"null")
 
 
 _decode = msgspec.json.Decoder(_Report).decode
@@ -41,8 +44,16 @@ def read_outcome(body: bytes) -> TaskOutcome:
         request_id=report.request_id,
         workflow_id=report.workflow_id,
         is_success=report.success,
-        value_pico_usd=None if report.value is None else _pico(report.value),
+        value_pico_usd=None if bytes(report.value) == b"null" else _pico(_amount(bytes(report.value))),
     )
+
+
+def _amount(raw: bytes) -> Decimal:
+    written = _AMOUNT.fullmatch(raw)
+    try:
+        return Decimal(written[2].decode() if written else "NaN")
+    except InvalidOperation:
+        return Decimal("NaN")
 
 
 def _pico(value: Decimal) -> int:
