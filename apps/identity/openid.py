@@ -20,7 +20,7 @@ CLOCKS_DIFFER_S = 120
 _ASK_AGAIN = {"prompt": "login", "max_age": "0"}
 _ASKED_AGAIN_AT = "asked_again_at"
 _ALGORITHMS = "id_token_signing_alg_values_supported"
-# Providers say there what they can do, and some can leave a token unsigned; ours is signed by a key that is theirs alone.
+# Providers say there what they can do, and some can leave a token unsigned. Ours is signed with a key of theirs.
 _BELIEVED = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"))
 # What comes of a provider that is away, says no, or answers what no provider should.
 _ODD = (requests.RequestException, OAuthError, ValueError, KeyError, RuntimeError, TypeError, AttributeError)
