@@ -6,7 +6,8 @@ from functools import wraps
 from threading import Event, Lock
 from typing import ParamSpec, TypeVar
 
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseError
+from django.db import connection
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -30,14 +30,6 @@ MOST_PEERS = 5
 Hosts = Mapping[str, str]
 
 
-class HasAddress(Protocol):
-    @property
-    def pk(self) -> UUID: ...
-
-    @property
-    def gateway_url(self) -> str: ...
-
-
 class Told(NamedTuple):
     """A node and what it was last told to run; of a thousand, whole rows take fifteen times as long to read."""
 
@@ -55,7 +47,7 @@ def write_desired_states(*, fence: int, now: datetime) -> None:
     """A new generation for each node whose replicas changed."""
     nodes = [Told(*row) for row in Node.objects.values_list(*_TOLD)]
     ring = sorted((node.name, node.gateway_url) for node in nodes if node.gateway_url)
-    hosts = hosts_of(nodes)
+    hosts = hosts_of((node.pk, node.gateway_url) for node in nodes)
     specs: dict[str, list[ReplicaSpec]] = {}
     for replica in Replica.objects.exclude(node=None).select_related("revision__version").order_by("id"):
         for node_id in replica.node_ids or [str(replica.node_id)]:
@@ -64,8 +56,8 @@ def write_desired_states(*, fence: int, now: datetime) -> None:
         _write_desired(node, specs.get(str(node.pk), []), _peers_of(node, ring), fence, now)
 
 
-def hosts_of(nodes: Iterable[HasAddress]) -> Hosts:
-    return {str(node.pk): urlsplit(node.gateway_url).hostname or "" for node in nodes}
+def hosts_of(gateway_urls: Iterable[tuple[UUID, str]]) -> Hosts:
+    return {str(node_id): urlsplit(url).hostname or "" for node_id, url in gateway_urls}
 
 
 def _peers_of(node: Told, ring: Sequence[tuple[str, str]]) -> list[str]:

@@ -23,7 +23,7 @@ def mend_replicas_on_several_nodes(*, now: datetime) -> None:
     if not spread:
         return
     nodes = {str(node.pk): node for node in Node.objects.defer("inventory")}
-    hosts = hosts_of(nodes.values())
+    hosts = hosts_of((node.pk, node.gateway_url) for node in nodes.values())
     for row in spread:
         _mend(row, nodes, hosts, now)
 

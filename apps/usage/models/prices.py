@@ -86,6 +86,9 @@ class ReratingState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+RUNNING = (ReratingState.PREVIEWING, ReratingState.APPLYING)
+
+
 class Rerating(models.Model):
     """The records from `start` to `end` priced anew by the price book as of `created_at`, in the background.
 
@@ -117,6 +120,10 @@ class Rerating(models.Model):
 
     def __str__(self) -> str:
         return f"re-rating {self.number}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in RUNNING
 
     @property
     def figures(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from apps.common.long_work import patient
 from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.usage.models import Rerating, ReratingState, UsageRecord
+from apps.usage.models.prices import RUNNING
 from apps.usage.policies.pricing import Tariffs
 from apps.usage.selectors.prices import load_book
 from apps.usage.services.partitions import first_kept_day
@@ -32,7 +33,6 @@ from apps.usage.services.rating import (
 )
 
 LOOP = "usage.rerate"
-RUNNING = (ReratingState.PREVIEWING, ReratingState.APPLYING)
 NOBODY = "nobody"
 
 

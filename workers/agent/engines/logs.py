@@ -49,10 +49,11 @@ class EngineLogs:
 
     def bound(self, wanted: AbstractSet[str]) -> None:
         """Raises OSError. Everybody's log that lies here is kept short, and few of replicas that are gone are kept."""
-        for path in self._directory.glob(f"*{_SUFFIX}"):
+        logs = list(self._directory.glob(f"*{_SUFFIX}"))
+        for path in logs:
             self._cut(path)
         kept = {self._path(replica_id) for replica_id in wanted}
-        others = [path for path in self._directory.glob(f"{_PREFIX}*{_SUFFIX}") if path not in kept]
+        others = [path for path in logs if path.name.startswith(_PREFIX) and path not in kept]
         if len(others) > _MOST_LOGS_OF_OTHERS:
             for path in sorted(others, key=lambda each: each.stat().st_mtime)[:-_MOST_LOGS_OF_OTHERS]:
                 path.unlink()

@@ -44,8 +44,12 @@ def read_outcome(body: bytes) -> TaskOutcome:
         request_id=report.request_id,
         workflow_id=report.workflow_id,
         is_success=report.success,
-        value_pico_usd=None if bytes(report.value) == b"null" else _pico(_amount(bytes(report.value))),
+        value_pico_usd=_pico_in(bytes(report.value)),
     )
+
+
+def _pico_in(raw: bytes) -> int | None:
+    return None if raw == b"null" else _pico(_amount(raw))
 
 
 def _amount(raw: bytes) -> Decimal:
