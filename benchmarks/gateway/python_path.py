@@ -20,9 +20,10 @@ from workers.contracts.settlement import Origin
 from workers.gateway.driving.driver import Driver
 from workers.gateway.front.surface import Surface
 from workers.gateway.http.connections import Connections
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool, UpstreamConnection
+from workers.gateway.http.upstream import UpstreamConnection
 from workers.gateway.limits.admission import Limits
 from workers.gateway.observing.metrics import RequestMetrics
 from workers.gateway.records.journal import Journal

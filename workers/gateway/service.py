@@ -12,7 +12,6 @@ from pathlib import Path
 from workers.contracts.decisions import RequestDecision
 from workers.contracts.endpoints import Endpoint
 from workers.contracts.ids import uuid7
-from workers.contracts.salvage import salvage_all
 from workers.contracts.snapshot import Snapshot
 from workers.contracts.telemetry import GatewayReport
 from workers.contracts.usage import UsageRecord
@@ -34,6 +33,7 @@ from workers.gateway.kv_events.reader import LOOK_EACH_S as CACHES_EACH_S
 from workers.gateway.limits.link import Authority, AuthorityLink, ToldAuthority
 from workers.gateway.observing.fullness import blocks_by_model, kv_used_by_model
 from workers.gateway.observing.report import build_report
+from workers.gateway.records.safekeeping import Safekeeping
 from workers.gateway.sisters.company import Alone, Company, Parts
 from workers.gateway.snapshots.directory import Directory
 from workers.gateway.snapshots.files import EndpointsFile, SnapshotFile
@@ -85,6 +85,7 @@ class GatewayService:
         self._caches, self._prompts = parts.caches, parts.prompts
         self._neighbours = parts.neighbours
         self._tracing, self.metrics = parts.tracing, parts.metrics
+        self._safekeeping = Safekeeping(parts.spool, parts.prompts, self._config.spool)
 
     async def run(
         self,
@@ -94,7 +95,7 @@ class GatewayService:
         now_listens: Callable[[], None] = lambda: None,
     ) -> None:
         """Serves until `stop` is set, then lets streams end for `grace_s`; or until a successor has taken over."""
-        self._salvage()
+        self._safekeeping.salvage()
         self._adopt(self._snapshot_file.read_if_changed() or self._snapshot_file.load_last_good())
         self._watch_files()
         self.report = self._build_report()
@@ -132,7 +133,7 @@ class GatewayService:
         if self._tracing is not None:
             self._tracing.exporter.start()
         return [
-            asyncio.create_task(self._sync_each_second()),
+            asyncio.create_task(self._safekeeping.run()),
             asyncio.create_task(repeat(CACHES_EACH_S, self._caches.look)),
             asyncio.create_task(limits_link.run()),
         ]
@@ -169,7 +170,7 @@ class GatewayService:
         self._neighbours.close()
         self._turn.end()
         self._each_second()
-        self._write_prompts()
+        self._safekeeping.write_prompts()
         self._spool.close()
         self._journal.close()
         if self._tracing is not None:
@@ -185,13 +186,6 @@ class GatewayService:
     def _tick(self) -> None:
         self.beat_at = time.monotonic()
         self._driver.tick()
-
-    def _salvage(self) -> None:
-        """What gateways before this one had under way when they died."""
-        try:
-            salvage_all(self._config.spool)
-        except OSError as error:
-            logger.warning("records of a gateway that died wait: %s", error)
 
     def _watch_files(self) -> None:
         self._adopt(self._snapshot_file.read_if_changed())
@@ -243,26 +237,6 @@ class GatewayService:
             return errors.node_removed()
         is_recording = self._spool.is_accepting and self._journal.has_room()
         return None if is_recording else errors.spool_unavailable()
-
-    async def _sync_each_second(self) -> None:
-        """A disk may take its time, and streams must not wait for it."""
-        while True:
-            await asyncio.sleep(1.0)
-            await asyncio.to_thread(self._write_and_salvage, self._spool.begin_sync())
-
-    def _write_and_salvage(self, finish_sync: Callable[[], None]) -> None:
-        try:
-            finish_sync()
-        except OSError:
-            logger.exception("the usage spool could not be synced")
-        self._write_prompts()
-        self._salvage()
-
-    def _write_prompts(self) -> None:
-        try:
-            self._prompts.write()
-        except OSError as error:
-            logger.warning("prompts could not be kept: %s", error)
 
     def _sweep(self) -> None:
         now = time.monotonic()

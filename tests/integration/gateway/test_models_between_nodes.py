@@ -19,8 +19,8 @@ from workers.contracts.snapshot import GatewayAddress, Snapshot
 from workers.gateway.front import delivery
 from workers.gateway.front.proofs import prove
 from workers.gateway.http.call import Call
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool
 from workers.gateway.payload.labels import CHOSEN_VERSION, FORWARDED, PROOF
 
 pytestmark = pytest.mark.integration

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from workers.contracts.endpoints import BatchShape, Endpoint
 from workers.engines.costs import load_profiles
-from workers.gateway.http.upstream import EnginePool
+from workers.gateway.http.engine_pool import EnginePool
 from workers.scheduling.endpoint import DEFAULT_SPEC, EndpointSpec
 from workers.scheduling.endpoint_spec import Batching
 from workers.scheduling.latency.step_cost import StepCost

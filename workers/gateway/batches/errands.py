@@ -14,7 +14,7 @@ from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.loopback import Loopback, LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item
 from workers.gateway.errors import GatewayError
-from workers.gateway.front.intake import Errand
+from workers.gateway.front.marks import Errand
 from workers.gateway.front.surface import Surface
 from workers.gateway.http.connections import Connections
 from workers.gateway.http.requests import HttpRequest

@@ -8,10 +8,11 @@ import msgspec
 from workers.gateway.batches.listing import Part
 from workers.gateway.front.forwarding import message_for
 from workers.gateway.http.call import Call
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import AnswerHead, Headers
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.snapshots.networks import peer_of
 
 WAIT_S = 3.0

@@ -15,10 +15,11 @@ from workers.gateway.batches.threads import StoreThread
 from workers.gateway.errors import GatewayError
 from workers.gateway.front.forwarding import unreachable
 from workers.gateway.front.neighbours import Neighbours
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.numbers import read_number
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.payload.labels import FORWARDED
 
 # Towards another node: when that was made which the page follows.

@@ -20,9 +20,10 @@ from workers.gateway.front.forwarding import unreachable
 from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.front.neighbours import Neighbours
 from workers.gateway.front.proofs import is_proven, prove
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.payload.labels import PROOF
 from workers.gateway.sisters.questions import model_in
 from workers.gateway.snapshots.directory import Directory, Grant

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Two events closer than this are one for the timer.
 TIMER_GRAIN_S = 0.001
-# Where prompts are well known one in so many is enough to notice a change.
-LEARN_EACH = 8
 
 
 class Driver:
@@ -139,7 +137,7 @@ class Driver:
         now = self._monotonic()
         flight = self._flights.take(request_id)
         if used.source == "engine":
-            self._learn(flight, used)
+            self.estimates.learn(flight.trail.tenant_id, flight.terms, used)
         self._flights.close(flight, "completed", now)
         self._carry_out(self._scheduler.request_finished(request_id, now, used.output_tokens))
         self._spend(flight, used)
@@ -222,16 +220,6 @@ class Driver:
     def close_connections(self) -> None:
         """The idle ones; those in use end with their requests."""
         self._roster.close_connections()
-
-    # -- what was learned
-
-    def _learn(self, flight: Flight, used: Used) -> None:
-        terms = flight.terms
-        version_id = terms.version_id
-        self.estimates.learn_length(flight.trail.tenant_id, version_id, used.output_tokens // terms.choices)
-        is_due = terms.request.request_id % LEARN_EACH == 0 or not self.estimates.knows_prompts(version_id)
-        if used.input_tokens and (is_due or terms.prompt.attached.count):
-            self.estimates.learn_input(version_id, terms.prompt, used.input_tokens)
 
     def _spend(self, flight: Flight, used: Used) -> None:
         """Ends the siblings of a workflow that has used up its budget."""

@@ -4,16 +4,23 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from math import exp, log
+from typing import TYPE_CHECKING
 
+from workers.contracts.settlement import Used
 from workers.gateway.driving.lines import ERROR_RATE, Line
 from workers.gateway.payload.attachments import NOTHING_ATTACHED, Attached, find_attached
 from workers.gateway.payload.bodies import Peek
+
+if TYPE_CHECKING:
+    from workers.gateway.driving.terms import Terms
 
 MAX_LENGTHS = 10_000
 MAX_VERSIONS = 1000
 # A version of which nothing is known: a chat template's few tokens, and four bytes to a token.
 PRIOR_TOKENS = ((256.0, 72.0), (4096.0, 1032.0))
 WELL_KNOWN_AFTER = 64
+# Where prompts are well known one in so many is enough to notice a change.
+LEARN_EACH = 8
 PRIOR_LOG_LENGTH = 5.0
 LENGTH_RATE = 0.05
 FIRST_LENGTH_RATE = 0.25
@@ -86,6 +93,14 @@ class Estimates:
         length = self.lengths.get((tenant_id, version_id))
         expected = length.tokens if length is not None else exp(PRIOR_LOG_LENGTH)
         return expected if limit is None else max(1.0, min(expected, limit))
+
+    def learn(self, tenant_id: str, terms: "Terms", used: Used) -> None:
+        """From what the engine counted."""
+        version_id, prompt = terms.version_id, terms.prompt
+        self.learn_length(tenant_id, version_id, used.output_tokens // terms.choices)
+        is_due = terms.request.request_id % LEARN_EACH == 0 or not self.knows_prompts(version_id)
+        if used.input_tokens and (is_due or prompt.attached.count):
+            self.learn_input(version_id, prompt, used.input_tokens)
 
     def learn_prompt(self, version_id: str, text_bytes: int, tokens: int) -> None:
         self._line(version_id).learn(text_bytes, tokens)

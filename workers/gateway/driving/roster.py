@@ -6,8 +6,8 @@ from collections.abc import Callable
 from workers.contracts.endpoints import Endpoint
 from workers.engines.interface import EngineReading
 from workers.gateway.attempts.engines import Engine
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool
 from workers.scheduling.interface import Command, EngineReport, KVChange
 from workers.scheduling.scheduler import Scheduler
 

@@ -10,9 +10,10 @@ from workers.engines.llamacpp.metrics import read_llamacpp_metrics
 from workers.engines.vllm.metrics import read_vllm_metrics
 from workers.gateway.attempts.engines import Engine
 from workers.gateway.driving.driver import Driver
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import AnswerHead
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.http.upstream import UpstreamConnection, UpstreamError
 
 LOOK_EACH_S = 0.05
 BUSY_EACH_S = 0.25

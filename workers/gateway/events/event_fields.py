@@ -3,12 +3,18 @@
 import re
 
 ERROR = b'data: {"error"'
+DONE = (b"data: [DONE]", b"data:[DONE]")
+FINISH = b'"finish_reason":"'
 USAGE_KEY = b',"usage":{'
 FINGERPRINT_KEY = b',"system_fingerprint":'
 _CHOICES = b'"choices":['
 _USAGE, _NO_USAGE = b'"usage"', b',"usage":null'
 _CHOICE_INDEX = re.compile(rb'"index":(\d+)')
 _FIRST_CHOICE = b'"choices":[{"index":0,'
+_ROLE_DELTA = b'"delta":{"role":'
+_WITHOUT_OUTPUT = b'"delta":{}}]}'
+_OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
+_ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 
 
 def is_loose(event: bytes) -> bool:
@@ -16,6 +22,20 @@ def is_loose(event: bytes) -> bool:
     if _CHOICES not in event:
         return not event.startswith(ERROR)
     return _USAGE in event and USAGE_KEY not in event and _NO_USAGE not in event
+
+
+def brings_output(event: bytes) -> bool:
+    return not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event
+
+
+def says_nothing(event: bytes) -> bool:
+    """Whether it only opens or closes the answer."""
+    return event.endswith(_WITHOUT_OUTPUT) or _OPENING.search(event) is not None
+
+
+def is_engine_failure(error: bytes) -> bool:
+    """Whether the engine is to blame for it, and not the request."""
+    return _ENGINE_FAILURE.search(error) is not None
 
 
 def choice_index(event: bytes) -> bytes:
@@ -47,3 +67,10 @@ def fingerprint_of(event: bytes) -> bytes:
         return b""
     start = at + len(FINGERPRINT_KEY)
     return event[start : event.index(b'"', start + 1) + 1]
+
+
+def stamped(event: bytes, fingerprint: bytes | None) -> bytes:
+    """With the engine's fingerprint, if it is one that finishes a choice and has none."""
+    if not fingerprint or FINISH not in event or FINGERPRINT_KEY in event:
+        return event
+    return event[:-1] + FINGERPRINT_KEY + fingerprint + b"}"

@@ -4,19 +4,22 @@ The engine is always asked for usage. What the client did not ask for is taken o
 those that the engine alone would have sent (shapes: ../shared/data/vllm/samples, kept in tests/data/vllm).
 """
 
-import re
-
 import msgspec
 
 from workers.gateway.events.dialects import Dialect
 from workers.gateway.events.event_fields import (
+    DONE,
     ERROR,
-    FINGERPRINT_KEY,
+    FINISH,
     USAGE_KEY,
+    brings_output,
     choice_index,
     end_of_object,
     fingerprint_of,
+    is_engine_failure,
     is_loose,
+    says_nothing,
+    stamped,
 )
 from workers.gateway.events.event_shape import EventShape, Run, end_of_string, shape_of
 from workers.gateway.events.event_stream import EVENT_END, EventStream
@@ -26,13 +29,7 @@ from workers.gateway.payload.bodies import Usage, decode_usage
 
 _END = EVENT_END
 _EVENT = b"data: {"
-_DONE = (b"data: [DONE]", b"data:[DONE]")
-_FINISH = b'"finish_reason":"'
-_ROLE_DELTA = b'"delta":{"role":'
-_WITHOUT_OUTPUT = b'"delta":{}}]}'
 _DELTA = b'"delta":'
-_OPENING = re.compile(rb'"delta":\{"role":"assistant"(?:,"content":(?:""|null))?\}')
-_ENGINE_FAILURE = re.compile(rb'"code": ?5\d\d')
 _COMMA, _OBJECT_END = b",}"
 _NO_CHOICES = b'"choices":[]'
 
@@ -87,7 +84,7 @@ class StreamFilter(EventStream):
     @property
     def has_finished(self) -> bool:
         """Whether the last of the text is among what came."""
-        return _FINISH in self._last_event
+        return FINISH in self._last_event
 
     @property
     def failed_at_once(self) -> bool:
@@ -208,26 +205,26 @@ class StreamFilter(EventStream):
             if event.find(b"{", start + 1, end) >= 0 or not end:
                 end = end_of_object(event, start)
             self.counts.note(choice_index(event), event[start:end])
-            if self._hide_counts and (self._dialect.counts_in_finish or _FINISH not in event):
+            if self._hide_counts and (self._dialect.counts_in_finish or FINISH not in event):
                 event = event[:at] + event[end:]
         return self._pass_output(event)
 
     def _pass_output(self, event: bytes) -> bytes:
         if event.startswith(ERROR):
             self.has_error = True
-            if self.text is not None and _ENGINE_FAILURE.search(event):
+            if self.text is not None and is_engine_failure(event):
                 self._held_error.append(event)
                 return b""
         else:
             self._has_begun = True
-            self.events_with_output += not event.endswith(_WITHOUT_OUTPUT) and _ROLE_DELTA not in event
+            self.events_with_output += brings_output(event)
         if self.text is not None:
             self._keep_text(event)
         if self._rename:
             event = self._renamed(event)
         if not self._hide_usage or (self.fingerprint is None and not self.has_error):
             return self._pass_or_hold(event)
-        return (self._release() if self._held else b"") + self._stamped(event) + _END
+        return (self._release() if self._held else b"") + stamped(event, self.fingerprint) + _END
 
     def _keep_text(self, event: bytes) -> None:
         """Of an event that may open or close the answer, or be more than text."""
@@ -238,7 +235,7 @@ class StreamFilter(EventStream):
         end = end_of_string(event, start) if at >= 0 else -1
         if end >= 0 and event[end + 1] == self._after_text and self.text is not None:
             self.text += event[start:end]
-        elif not event.endswith(_WITHOUT_OUTPUT) and not _OPENING.search(event):
+        elif not says_nothing(event):
             self.text = None
 
     def _pass_loose(self, event: LooseEvent) -> bytes:
@@ -268,13 +265,13 @@ class StreamFilter(EventStream):
         if self._held_error:
             self._held_error.append(event)
             return b""
-        self.has_ended = self.has_ended or event in _DONE
+        self.has_ended = self.has_ended or event in DONE
         return self._release() + event + _END
 
     def _pass_or_hold(self, event: bytes) -> bytes:
         # While the fingerprint is unknown, which is during an engine's first stream, all from the first finish on waits
         # for the usage event, which tells.
-        if self._hide_usage and (self._held or _FINISH in event):
+        if self._hide_usage and (self._held or FINISH in event):
             self._held.append(event)
             self._shape = None  # nothing goes the quick way past what waits
             return b""
@@ -299,9 +296,4 @@ class StreamFilter(EventStream):
         if not self._held:
             return b""
         held, self._held = self._held, []
-        return b"".join([self._stamped(event) + _END for event in held])
-
-    def _stamped(self, event: bytes) -> bytes:
-        if not self.fingerprint or _FINISH not in event or FINGERPRINT_KEY in event:
-            return event
-        return event[:-1] + FINGERPRINT_KEY + self.fingerprint + b"}"
+        return b"".join([stamped(event, self.fingerprint) + _END for event in held])

@@ -11,10 +11,11 @@ from workers.gateway.exchanges.answering import ClientAnswer
 from workers.gateway.front.neighbour_watch import Heard, Silences, until_lost
 from workers.gateway.front.neighbours import ElsewhereError
 from workers.gateway.http.call import Call
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import AnswerHead, Headers, header_lines
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, HAS_OTHERS, LAST, PROOF
 from workers.gateway.snapshots.networks import peer_of
 

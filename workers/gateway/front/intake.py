@@ -4,12 +4,10 @@ import logging
 import random
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from workers.contracts.pricing import price_for
 from workers.contracts.settlement import NOTHING, Settlement
 from workers.contracts.snapshot import Version
-from workers.contracts.usage import Outcome, UsageRecord
+from workers.contracts.usage import Outcome
 from workers.gateway import errors
 from workers.gateway.attempts.asking import Question
 from workers.gateway.driving.terms import Caller, Terms, read_terms
@@ -17,11 +15,10 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.applying import Candidate
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
-from workers.gateway.front.delivery import Delivery
 from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.marks import Errand, await_delivery, begin_trace, mark_errand, trace_parent_of
 from workers.gateway.front.neighbours import ElsewhereError, MisdirectedError, Neighbours
 from workers.gateway.front.nodes import choose_among_nodes
-from workers.gateway.front.proofs import is_proven
 from workers.gateway.front.rerouting import send_back, send_on
 from workers.gateway.front.scopes import require_scope
 from workers.gateway.front.stored import RESPONSES, refuse_what_is_kept
@@ -34,32 +31,13 @@ from workers.gateway.limits.admission import Limits
 from workers.gateway.payload.bodies import Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
-from workers.gateway.payload.labels import (
-    COUNTED,
-    FORWARDED,
-    HAS_OTHERS,
-    PROOF,
-    new_trace,
-    note_who,
-    sticky_id,
-    trace_parent,
-)
+from workers.gateway.payload.labels import COUNTED, FORWARDED, HAS_OTHERS, note_who, sticky_id
 from workers.gateway.records.metering import outcome_of
 from workers.gateway.records.prompts import PromptKeeper
-from workers.gateway.snapshots.directory import Grant
 from workers.gateway.tracing.tracer import Tracer
 from workers.scheduling.interface import Request
 
 logger = logging.getLogger(__name__)
-
-
-class Errand(Struct, frozen=True, eq=False):
-    """A request on behalf of a key that was shown before. `keep_record` gets its usage record, called `record_id`."""
-
-    grant: Grant
-    record_id: str
-    tags: dict[str, str]
-    keep_record: Callable[[UsageRecord], None]
 
 
 class Intake:
@@ -94,12 +72,12 @@ class Intake:
     ) -> None:
         settlement = self.open_settlement(request, introduction)
         if errand is not None:
-            self._mark(settlement, errand)
+            mark_errand(self.facilities.meter, settlement, errand)
         if introduction.is_forwarded:
             settlement.was_let_in = COUNTED in introduction.noted
-            self._await_delivery(client, settlement, introduction)
+            await_delivery(self.facilities, client, settlement, introduction)
         if self.tracer is not None:
-            self._begin_trace(self.tracer, settlement, introduction.noted)
+            begin_trace(self.tracer, self.facilities.meter, settlement, introduction.noted, self._random_bits)
         self._take(client, request, introduction, settlement)
 
     def take_back(
@@ -119,7 +97,7 @@ class Intake:
         is_news = introduction.directory is not former.directory
         introduction.times_sent_back = 1 if is_news else former.times_sent_back + 1
         if self.tracer is not None:
-            self._begin_trace(self.tracer, settlement, introduction.noted)
+            begin_trace(self.tracer, self.facilities.meter, settlement, introduction.noted, self._random_bits)
         self._take(client, request, introduction, settlement, unreachable=error)
 
     def _take(
@@ -265,7 +243,7 @@ class Intake:
             request,
             path,
             settlement.request_id,
-            self._trace_parent(introduction, settlement),
+            trace_parent_of(self.tracer, introduction, settlement, self._random_bits),
             found,
             public_model=model,
             served_name=version.served_name,
@@ -297,36 +275,6 @@ class Intake:
         if version is None:
             raise errors.no_endpoint(None)
         return version
-
-    def _begin_trace(self, tracer: Tracer, settlement: Settlement, noted: dict[bytes, bytes]) -> None:
-        self.facilities.meter.identify(settlement)
-        given = trace_parent(noted, settlement.request_id, self._random_bits)
-        is_new = given != noted.get(b"traceparent")
-        tracer.begin(settlement.record_id, given, is_new=is_new, arrived_at=settlement.arrived_at)
-
-    def _trace_parent(self, introduction: Introduction, settlement: Settlement) -> bytes:
-        if self.tracer is not None:
-            return self.tracer.parent_for_engine(settlement.record_id)
-        if introduction.is_untraced:
-            return new_trace(settlement.request_id.encode())
-        return trace_parent(introduction.noted, settlement.request_id, self._random_bits)
-
-    def _await_delivery(self, client: ClientConnection, settlement: Settlement, introduction: Introduction) -> None:
-        """Of what a gateway asks that can prove to be one; a client pays for what it asked, heard or not."""
-        facilities = self.facilities
-        facilities.meter.identify(settlement)
-        secret, proof = introduction.directory.snapshot.peer_secret, introduction.noted.get(PROOF, b"")
-        if is_proven(secret, FORWARDED, settlement.request_id.encode(), proof, settlement.arrived_unix_s):
-            settlement.awaits_delivery = True
-            facilities.meter.keepers[settlement.record_id] = Delivery(client, settlement, facilities).keep
-
-    def _mark(self, settlement: Settlement, errand: Errand) -> None:
-        meter = self.facilities.meter
-        meter.identify(settlement)
-        settlement.tags = errand.tags
-        settlement.record_id = errand.record_id
-        settlement.is_kept = True
-        meter.keepers[errand.record_id] = errand.keep_record
 
 
 def _outcome_of(error: GatewayError) -> Outcome:

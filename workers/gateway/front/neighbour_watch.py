@@ -7,8 +7,9 @@ either: it is known by not answering its /health meanwhile, twice in a row.
 import asyncio
 import time
 
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import AnswerHead
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 
 LOOK_AFTER_S = 2.0
 _ANSWER_WITHIN_S = 2.0

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 from workers.contracts.snapshot import Version
 from workers.gateway.batches.places import node_tag, tag_of
 from workers.gateway.front.neighbour_watch import Silences
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool
 from workers.gateway.payload.labels import FORWARDED
 
 

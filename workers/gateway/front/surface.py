@@ -17,8 +17,9 @@ from workers.gateway.driving.driver import Driver
 from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
-from workers.gateway.front.intake import Errand, Intake
+from workers.gateway.front.intake import Intake
 from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.marks import Errand
 from workers.gateway.front.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.front.rerouting import reroute
 from workers.gateway.front.scopes import require_scope

@@ -3,7 +3,8 @@
 import asyncio
 from typing import Protocol
 
-from workers.gateway.http.upstream import AnswerReader, EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.http.engine_pool import EnginePool
+from workers.gateway.http.upstream import AnswerReader, UpstreamConnection, UpstreamError
 
 
 class Asker(AnswerReader, Protocol):

@@ -1,23 +1,21 @@
-"""HTTP/1.1 towards engines: pooled keep-alive connections, one request at a time on each."""
+"""HTTP/1.1 towards engines: a connection, and one request at a time on it."""
 
 import asyncio
 import logging
 import socket
-import ssl
 import struct
-from typing import Protocol
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Protocol
 
 import httptools
 
 from workers.gateway.http.engine_chunks import take_whole_chunks
 from workers.gateway.http.heads import AnswerHead, HeadBytes, Headers, answer_head, head_bytes
-from workers.gateway.http.turns import Turn
+
+if TYPE_CHECKING:
+    from workers.gateway.http.engine_pool import EnginePool
 
 logger = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT_S = 3.0
-MAX_IDLE_PER_ENGINE = 256
 MAX_HEADER_BYTES = 256 * 1024
 # An engine notices within milliseconds that nobody waits any more.
 LAST_WORDS_S = 1.0
@@ -284,50 +282,3 @@ def _log_own_fault(raised: BaseException | None) -> None:
     """The parser wraps what its callbacks raise: that is no engine's doing, and must not look like one."""
     if raised is not None and not isinstance(raised, UpstreamError):
         logger.error("reading an engine's answer failed", exc_info=raised)
-
-
-class EnginePool:
-    """Connections to one engine. The one used last is used next, so that surplus ones grow old and are closed."""
-
-    def __init__(self, base_url: str, turn: Turn) -> None:
-        self.turn = turn
-        parts = urlsplit(base_url)
-        self._host = parts.hostname or "127.0.0.1"
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._port = parts.port or (443 if self._tls is not None else 80)
-        self.authority = f"{self._host}:{self._port}".encode()
-        self.host_line = b"host: " + self.authority + b"\r\n"
-        self._idle: list[UpstreamConnection] = []
-
-    def take_idle(self) -> UpstreamConnection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.transport.is_closing():
-                return connection
-        return None
-
-    async def connect(self) -> UpstreamConnection:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self), self._host, self._port, ssl=self._tls
-                )
-        except OSError as error:
-            raise UpstreamError(f"cannot connect: {error}") from error
-        return connection
-
-    def put_back(self, connection: UpstreamConnection) -> None:
-        if len(self._idle) < MAX_IDLE_PER_ENGINE:
-            self._idle.append(connection)
-        else:
-            connection.transport.close()
-
-    def forget(self, connection: UpstreamConnection) -> None:
-        if connection in self._idle:
-            self._idle.remove(connection)
-
-    def close(self) -> None:
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.transport.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from workers.engines.vllm.cache_events import AllBlocksCleared, CacheEvent, UnreadableError, decode_batch
 from workers.gateway.attempts.engines import Engine
-from workers.gateway.http.upstream import EnginePool
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.kv_events.cached import CachedBlocks
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.memory import SAVE_EVERY_S, CacheMemory

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from workers.gateway.errors import GatewayError
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.engine_pool import EnginePool
+from workers.gateway.http.upstream import UpstreamError
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.tokenizing import is_translatable, name_text_blocks
 from workers.gateway.kv_events.translation import Translation

@@ -11,8 +11,8 @@ from msgspec import Struct, field
 from workers.contracts.snapshot import Version
 from workers.gateway.attempts.engines import Engine
 from workers.gateway.driving.driver import Driver
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.http.upstream import EnginePool
 from workers.gateway.kv_events.figures import KVEventFigures
 from workers.gateway.kv_events.follower import EngineFollower
 from workers.gateway.kv_events.learning import Learner, Prompt

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from workers.gateway.driving.estimates import prompt_text
 from workers.gateway.driving.prefixes import BLOCK_BYTES
 from workers.gateway.driving.watching import ask
-from workers.gateway.http.upstream import EnginePool
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.kv_events.alignment import align, align_ids
 from workers.gateway.kv_events.cached import name_blocks, root_name
 from workers.gateway.payload.bodies import Peek, peek

@@ -13,9 +13,10 @@ from workers.gateway.driving.watching import (
     EngineWatcher,
     read_metrics,
 )
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.http.heads import answer_head
 from workers.gateway.http.turns import Turn
-from workers.gateway.http.upstream import EnginePool, UpstreamError
+from workers.gateway.http.upstream import UpstreamError
 
 pytestmark = pytest.mark.unit
 

@@ -1,6 +1,7 @@
 import pytest
 
-from workers.gateway.http.upstream import EnginePool, UpstreamConnection, UpstreamError
+from workers.gateway.http.engine_pool import EnginePool
+from workers.gateway.http.upstream import UpstreamConnection, UpstreamError
 
 pytestmark = pytest.mark.unit
 

@@ -3,7 +3,7 @@ import pytest
 from tests.support.gateways import snapshot_for
 from workers.engines.interface import EngineReading
 from workers.gateway.attempts.engines import Engine
-from workers.gateway.http.upstream import EnginePool
+from workers.gateway.http.engine_pool import EnginePool
 from workers.gateway.observing.fullness import blocks_by_model, kv_used_by_model
 from workers.gateway.snapshots.directory import Directory
 
