@@ -46,8 +46,9 @@ class ExperimentForm(forms.Form):
         help_text="W1 to W5: relative to capacity. Other traces: times as fast as recorded.",
     )  # fmt: skip
     duration_s = forms.FloatField(
-        min_value=1, max_value=86_400, initial=300, required=False, label="Duration", help_text="Empty: all of it."
-    )
+        min_value=1, max_value=86_400, required=False, label="Duration",
+        help_text="Empty: all of it, which of some public traces is hours.",
+    )  # fmt: skip
     ttft_slo_s = forms.FloatField(min_value=0.001, max_value=3600, initial=2.0, label="TTFT limit")
     tpot_slo_ms = forms.FloatField(min_value=0.1, max_value=60_000, initial=150.0, label="TPOT limit")
     in_slo_wanted = forms.FloatField(

@@ -18,6 +18,7 @@ from apps.console.access import ConsoleRequest, page
 from apps.console.policies.periods import COMMON_ZONES, LABELS, zone_named
 from apps.console.rendering import render_page
 from apps.console.usage_query import UsageQuery, read_id, read_usage_query
+from apps.fleet.selectors import name_nodes
 from apps.tenants.matrix import Permission
 from apps.tenants.policies import has_every_tenant
 from apps.tenants.selectors import list_billed_tenants, list_tenants
@@ -111,7 +112,9 @@ def _file_url(query: UsageQuery, name: str, kind: str, groups: str) -> str:
 def record_health(request: ConsoleRequest) -> HttpResponseBase:
     health = get_record_health(since=health_since(now()))
     rows = [{"row": row, "url": f"/api/v1/usage/quarantine/{row.pk}/"} for row in list_quarantined()[:SHOWN]]
-    return render_page(request, "record_health.html", {"health": health, "quarantined": rows})
+    names = name_nodes({row.source.node_id for row in health.sources})
+    sources = [(names.get(row.source.node_id, "a removed node"), row) for row in health.sources]
+    return render_page(request, "record_health.html", {"health": health, "sources": sources, "quarantined": rows})
 
 
 @page(Permission.SET_PRICES)

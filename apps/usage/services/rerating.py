@@ -18,7 +18,7 @@ from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.usage.models import Rerating, ReratingState, UsageRecord
 from apps.usage.models.prices import RUNNING
-from apps.usage.policies.pricing import Tariffs
+from apps.usage.policies.pricing import Tariffs, usd_from_pico
 from apps.usage.selectors.prices import load_book
 from apps.usage.services.partitions import first_kept_day
 from apps.usage.services.rating import (
@@ -34,6 +34,7 @@ from apps.usage.services.rating import (
 
 LOOP = "usage.rerate"
 NOBODY = "nobody"
+FIGURES = ("records", "changed", "before_pico_usd", "after_pico_usd")
 
 
 @transaction.atomic
@@ -71,7 +72,7 @@ def _decide(actor: Actor, rerating: Rerating, state: ReratingState, now: datetim
         raise ConflictError(f"re-rating {row.number} is {row.state}, not previewed")
     row.state, row.cursor_at, row.cursor_id = state, None, None
     row.save(update_fields=["state", "cursor_at", "cursor_id"])
-    record_change(actor=actor, action=f"rerating.{state}", subject=row, now=now, after={"preview": row.preview})
+    record_change(actor=actor, action=f"rerating.{state}", subject=row, now=now, after=_in_all(row.preview))
     enqueue_on_commit(LOOP)
     return row
 
@@ -115,15 +116,25 @@ def _note(row: Rerating, rated: list[Rated], now: datetime, *, is_last: bool) ->
         row.state = ReratingState.PREVIEWED
     elif is_last:
         row.state, row.applied_at = ReratingState.APPLIED, now
-        record_change(actor=SYSTEM, action="rerating.applied", subject=row, now=now, after={"result": row.result})
+        record_change(actor=SYSTEM, action="rerating.applied", subject=row, now=now, after=_in_all(row.result))
     row.save()
 
 
 def _add_figures(figures: dict[str, Any], rated: Iterable[Rated]) -> None:
-    empty = {"records": 0, "changed": 0, "before_pico_usd": 0, "after_pico_usd": 0}
     for each in rated:
-        line = figures.setdefault(str(each.record.tenant_id or NOBODY), dict(empty))
+        line = figures.setdefault(str(each.record.tenant_id or NOBODY), dict.fromkeys(FIGURES, 0))
         line["records"] += 1
         line["changed"] += each.is_changed
         line["before_pico_usd"] += each.before_pico_usd
         line["after_pico_usd"] += each.rating.cost_pico_usd
+
+
+def _in_all(figures: dict[str, Any]) -> dict[str, Any]:
+    """What auditors read; by tenant it stands in the re-rating itself."""
+    sums = {name: sum(line[name] for line in figures.values()) for name in FIGURES}
+    return {
+        "records": sums["records"],
+        "changed": sums["changed"],
+        "before_usd": str(usd_from_pico(sums["before_pico_usd"])),
+        "after_usd": str(usd_from_pico(sums["after_pico_usd"])),
+    }

@@ -3,11 +3,15 @@
 import re
 from datetime import timedelta
 from decimal import Decimal
+from uuid import uuid4
 
 import pytest
+from django.utils.timezone import now
+from psycopg.types.multirange import Multirange
+from psycopg.types.range import Range
 
 from apps.audit.models import AuditEntry
-from apps.usage.models import Budget, PriceEntry, Rerating, TenantDiscount, UsageRecord
+from apps.usage.models import Budget, PriceEntry, Rerating, TenantDiscount, UsageRecord, UsageSource
 from apps.usage.services.rating import price_unpriced
 from apps.usage.services.rerating import run_reratings
 from tests.factories.domain import NOW
@@ -73,6 +77,17 @@ def test_a_discount_is_typed_in_per_cent(yard, open_as):
     assert TenantDiscount.objects.get().discount_bp == 1250
 
 
+def test_where_records_come_from_is_told_by_the_nodes_name(yard, open_as):
+    for node_id, boot in ((yard.node.pk, "one"), (uuid4(), "other")):
+        UsageSource.objects.create(
+            gateway_id=str(node_id), boot_id=boot, node_id=node_id, received=Multirange([Range(1, 3)]),
+            first_received_at=now(), last_received_at=now(),
+        )  # fmt: skip
+    page = open_as("finance").get("/records/").content.decode()
+    assert f'title="{yard.node.pk}">{yard.node.name}<' in page
+    assert "a removed node" in page
+
+
 def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     finance = open_as("finance")
     finance.post("/prices/new/", PRICE | {"version": str(yard.deployment.version.pk), "confirmed": "1"})
@@ -84,6 +99,7 @@ def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     place = finance.post("/reratings/", start)["Location"]
     assert "It is at work" in finance.get(place).content.decode()
     run_reratings(now=NOW)
+    cost_before = UsageRecord.objects.get().cost_usd
     page = finance.get(place).content.decode()
     assert "What it would change" in page
     assert "gold" in page
@@ -96,6 +112,12 @@ def test_a_rerating_is_previewed_confirmed_and_shown_by_tenant(yard, open_as):
     steps = AuditEntry.objects.filter(subject_id=str(row.pk)).order_by("id").values_list("action", "actor_name")
     people = ["money", "money", "system"]
     assert list(steps) == list(zip(["rerating.started", "rerating.applying", "rerating.applied"], people, strict=True))
+    assert AuditEntry.objects.get(action="rerating.applied").after == {
+        "records": 1,
+        "changed": 1,
+        "before_usd": str(cost_before),
+        "after_usd": str(UsageRecord.objects.get().cost_usd),
+    }
     told = re.sub(r"<[^>]+>|\s+", " ", finance.get(place).content.decode())
     assert re.search(r"money +started +re-rating \d", told)
     for decide in ("apply/", "cancel/"):  # somebody else decided first, in another tab
