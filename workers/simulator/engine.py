@@ -9,25 +9,12 @@ one long prompt fills: nothing else can join them.
 from bisect import bisect_right
 from collections import deque
 
-from msgspec import Struct
-
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.latency.step_times import StepTimes
+from workers.simulator.engine_limits import BLOCK_TOKENS, EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.kv_cache import KVCache
 from workers.simulator.leap import Leap
-
-BLOCK_TOKENS = 16
-
-
-class EngineLimits(Struct, frozen=True, kw_only=True):
-    """`is_by_priority`: what waits is taken by rank, then by arrival, as vLLM's priority scheduling does."""
-
-    max_sequences: int = 256
-    max_batched_tokens: int = 2048
-    unit_tokens: int = BLOCK_TOKENS
-    watermark: float = 0.01
-    is_by_priority: bool = False
 
 
 class Engine:

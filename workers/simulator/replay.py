@@ -10,7 +10,8 @@ from msgspec import Struct
 from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.interface import Command, Core, Dispatch, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
-from workers.simulator.engine import BLOCK_TOKENS, Engine
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import BLOCK_TOKENS
 from workers.simulator.job import Job
 from workers.simulator.reports import Gauge, ReportClock
 from workers.simulator.workloads.workload import Session, Workload

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.workers.simulator.naive_engine import NaiveEngine, Sequence
 from workers.engines.costs import load_profiles
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import Engine, EngineLimits
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 
 pytestmark = pytest.mark.unit

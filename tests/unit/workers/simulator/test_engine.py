@@ -3,7 +3,8 @@ from random import Random
 import pytest
 
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import Engine, EngineLimits
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 
 pytestmark = pytest.mark.unit
