@@ -105,7 +105,7 @@ def test_one_shared_prefix_makes_no_hot_spot_however_little_runs(depth):
 
 @pytest.mark.parametrize(("beside", "stays"), [(8, True), (30, False)])
 def test_a_conversation_leaves_its_endpoint_only_where_that_runs_far_more_than_others(beside, stays):
-    """Its context is computed again there, and takes cache from other conversations: that is worth more than evenness."""
+    """Elsewhere its context is computed again, and takes cache from other conversations."""
     fleet = Fleet(4)
     conversation = tuple(range(1000, 1100))
     fleet.scheduler.prefixes_changed("e3", [KVChange(stored=conversation)], fleet.now)
