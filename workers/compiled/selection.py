@@ -26,6 +26,7 @@ _PATTERNS = (
     "workers/scheduling/*.py",
     "workers/scheduling/[!p]*/*.py",  # all but the peers, which are there to be compared with
     "workers/scheduling/p[!e]*/*.py",
+    "workers/simulator/decodes.py",
     "workers/simulator/engine.py",
     "workers/simulator/job.py",
     "workers/simulator/kv_cache.py",

@@ -22,7 +22,7 @@ class BatchWindow:
 
     def joined(self, ticket: Ticket) -> None:
         self._requests += 1
-        self._tokens += ticket.request.prompt_tokens
+        self._tokens += ticket.prompt_tokens
         self.closes_at = min(self.closes_at, ticket.request.arrived_at + self.batching.window_s, ticket.start_by)
 
     def rebuild(self, waiting: Iterable[Ticket]) -> None:

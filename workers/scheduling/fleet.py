@@ -22,7 +22,7 @@ from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
 MAX_SCANNED = 4
 BACKLOG_AGE_S = 0.005
 INDEX_SHARE = 0.9
-HOT_MARGIN = 4
+HOT_MARGIN = 10
 ROUNDING_S = 1e-9
 TIE_S = 1e-3
 """How much a fully used endpoint counts as slower than an unused one, where the model sees no difference."""

@@ -15,7 +15,7 @@ Pair = tuple[Ticket, EndpointModel]
 class NextTicket:
     """Now and then what has waited far too long, else late work of a class that is owed its share.
 
-    Else what the plan keeps, in order, else what it let go.
+    Else what the plan keeps, in order, else what may have what that may not, else what was let go.
     """
 
     def __init__(self, plan: Plan, queue: ClassQueue, fleet: Fleet) -> None:
@@ -26,7 +26,8 @@ class NextTicket:
 
     def find(self, look_ahead: int, now: float) -> Pair | None:
         """Some endpoint is open. `look_ahead` bounds how many are passed over that wait for a better one."""
-        choice = self._overdue(now) or self._owed(now) or self._kept(now, look_ahead) or self._spare(now)
+        choice = self._overdue(now) or self._owed(now) or self._kept(now, look_ahead)
+        choice = choice or self._barred(now) or self._spare(now)
         if choice is None:
             self._fleet.standstill.found(self._changes())
         return choice
@@ -76,6 +77,12 @@ class NextTicket:
                 return ticket, endpoint
         self._fleet.standstill.looked_at_all()
         return None
+
+    def _barred(self, now: float) -> Pair | None:
+        """Late work of a class above all that is kept: it takes what is held back from those, and would stand empty."""
+        rank = self._queue.highest_rank()
+        late = self._plan.late.above(rank) if rank else None
+        return self._try_on_idle(late, now) if late is not None and self._fleet.idle() else None
 
     def comes_too_late(self, ticket: Ticket) -> bool:
         """Where it was just chosen to go, and others could make it."""

@@ -283,7 +283,7 @@ class Pool:
             ticket = self._next_of_batch(now, is_first=not members)
             if ticket is None:
                 break
-            tokens += ticket.request.prompt_tokens
+            tokens += ticket.prompt_tokens
             if members and tokens > window.batching.max_tokens:
                 break
             self.fleet.considered = [(endpoint.endpoint_id, 0.0, ticket.prefill_s, 0, "")]

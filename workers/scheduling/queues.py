@@ -199,7 +199,7 @@ class Queues:
     def forget(self, ticket: Ticket, code: RejectCode, now: float, reason: RejectReason = "") -> Reject:
         request = ticket.request
         del self.tickets[request.request_id]
-        self.workflows.ended(request, service_s=ticket.cost_s if ticket.attempts else 0.0)
+        self.gone(ticket)
         pool = self.pools[ticket.version_id]
         pool.explain(ticket, "refused", ticket.state, now, reason or code)
         ticket.state = State.GONE
@@ -208,6 +208,10 @@ class Queues:
         if code == "no_endpoint":
             return Reject(request.request_id, code, pool.ready_in_s(now, self._config.patience_s))
         return Reject(request.request_id, code, pool.retry_after_s(ticket, now))
+
+    def gone(self, ticket: Ticket) -> None:
+        """Without an answer, while it waited: before its first attempt, or after one that failed."""
+        self.workflows.ended(ticket.request, ticket.generated_tokens, ticket.cost_s if ticket.attempts else 0.0)
 
     def reject_impatient(self, pool: Pool, now: float) -> list[Command]:
         oldest_welcome = now - self._config.patience_s

@@ -92,25 +92,38 @@ class Request:
         self.rank = rank
         self.max_queued_of_tenant = max_queued_of_tenant
         self.arrived_at = arrived_at
-        self.prompt_tokens = min(max(0, prompt_tokens), int(MOST_TOKENS))
-        self.predicted_output_tokens = _tokens(predicted_output_tokens)
-        self.prefix_blocks = prefix_blocks
+        self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
+        self.alternatives = alternatives
+        self.weight = None if weight is None else sound_weight(weight)
+        self.tenant_weight = sound_weight(tenant_weight)
+        self._set_size(prompt_tokens, predicted_output_tokens, prefix_blocks, block_tokens, told_blocks)
+        self._set_limits(ttft_slo_s, tpot_slo_s, deadline_at)
+        self._set_workflow(workflow_id, workflow_deadline_at, workflow_steps, workflow_tokens, workflow_picodollars)
+        self.picodollars_per_input_token = picodollars_per_input_token
+        self.picodollars_per_output_token = picodollars_per_output_token
+
+    def _set_size(
+        self, prompt: int, predicted: float, blocks: tuple[int, ...], block_tokens: int, told_blocks: int | None
+    ) -> None:
+        self.prompt_tokens = min(max(0, prompt), int(MOST_TOKENS))
+        self.predicted_output_tokens = _tokens(predicted)
+        self.prefix_blocks = blocks
         self.block_tokens = block_tokens if block_tokens > 0 else USUAL_BLOCK_TOKENS
         self.told_blocks = told_blocks
+
+    def _set_limits(self, ttft_slo_s: float | None, tpot_slo_s: float | None, deadline_at: float | None) -> None:
         self.ttft_slo_s = _limit(ttft_slo_s)
         self.tpot_slo_s = _limit(tpot_slo_s)
         self.deadline_at = None if deadline_at is None or isnan(deadline_at) else deadline_at
-        self.weight = None if weight is None else sound_weight(weight)
-        self.tenant_weight = sound_weight(tenant_weight)
+
+    def _set_workflow(
+        self, workflow_id: str, deadline_at: float | None, steps: int, tokens: int | None, picodollars: int | None
+    ) -> None:
         self.workflow_id = workflow_id
-        self.max_queued_tokens_of_tenant = max_queued_tokens_of_tenant
-        self.alternatives = alternatives
-        self.workflow_deadline_at = workflow_deadline_at
-        self.workflow_steps = workflow_steps
-        self.workflow_tokens = workflow_tokens
-        self.workflow_picodollars = workflow_picodollars
-        self.picodollars_per_input_token = picodollars_per_input_token
-        self.picodollars_per_output_token = picodollars_per_output_token
+        self.workflow_deadline_at = deadline_at
+        self.workflow_steps = steps
+        self.workflow_tokens = tokens
+        self.workflow_picodollars = picodollars
 
 
 def sound_weight(weight: float) -> float:

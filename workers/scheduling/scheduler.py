@@ -94,11 +94,11 @@ class Scheduler(SchedulerState):
         if ticket is None:
             return []
         if ticket.endpoint is None:
-            self._queues.workflows.ended(ticket.request, service_s=0.0)
+            self._queues.gone(ticket)
             self._queues.dequeue(ticket)
             return []
         self._queues.pool_of(ticket.endpoint.version_id, now).settle(ticket, ticket.endpoint, output_tokens)
-        self._queues.workflows.ended(ticket.request, service_s=ticket.cost_s)
+        self._queues.workflows.ended(ticket.request, output_tokens, ticket.cost_s)
         ticket.endpoint.breaker.withdrawn(ticket.number)
         return self._after(self._release(ticket, ticket.endpoint, now), now)
 
@@ -127,7 +127,7 @@ class Scheduler(SchedulerState):
         commands = self._after(endpoint, now)
         if not may_retry:
             del self._queues.tickets[request_id]
-            self._queues.workflows.ended(ticket.request, service_s=ticket.cost_s)
+            self._queues.workflows.ended(ticket.request, generated_tokens, ticket.cost_s)
             return commands
         ticket.go_on_after(generated_tokens)
         refusal = self._recovery.try_again(ticket, now)

@@ -15,11 +15,15 @@ Key = tuple[str, str]
 
 
 class Waste(Struct):
-    """What workflows that were cut off had used by then."""
+    """What workflows that were cut off had used, with what their last calls took until they were stopped."""
 
     workflows: int = 0
     tokens: int = 0
     service_s: float = 0.0
+
+    def add(self, tokens: int, service_s: float) -> None:
+        self.tokens += tokens
+        self.service_s += service_s
 
 
 class Workflow:
@@ -40,6 +44,13 @@ class Workflow:
         self.tokens = 0
         self.picodollars = 0
         self.lost: CancelReason | None = None
+
+    def used(self, request: Request, output_tokens: int, service_s: float) -> None:
+        """By a call that has ended."""
+        self.attained_s += service_s
+        self.tokens += request.prompt_tokens + output_tokens
+        self.picodollars += request.prompt_tokens * request.picodollars_per_input_token
+        self.picodollars += output_tokens * request.picodollars_per_output_token
 
     def exceeds_budget(self, request: Request, tokens: int) -> bool:
         """With so many tokens to come."""
@@ -104,13 +115,10 @@ class Workflows:
         if workflow is None:
             return
         workflow.live.pop(request.request_id, None)
-        workflow.attained_s += service_s
         if service_s:
-            workflow.tokens += request.prompt_tokens + output_tokens
-            workflow.picodollars += (
-                request.prompt_tokens * request.picodollars_per_input_token
-                + output_tokens * request.picodollars_per_output_token
-            )
+            workflow.used(request, output_tokens, service_s)
+            if workflow.lost is not None:
+                self.waste.add(request.prompt_tokens + output_tokens, service_s)
 
     def overspent(self, request: Request) -> list[int]:
         """Requests to stop, each once, when what has ended used up the budget."""
@@ -165,8 +173,7 @@ class Workflows:
     def _lose(self, workflow: Workflow, reason: CancelReason) -> None:
         workflow.lost = reason
         self.waste.workflows += 1
-        self.waste.tokens += workflow.tokens
-        self.waste.service_s += workflow.attained_s
+        self.waste.add(workflow.tokens, workflow.attained_s)
 
     def _note_deadline(self, workflow: Workflow, request: Request) -> None:
         """That of the first call that names one."""

@@ -6,28 +6,18 @@ the end of the step that is running then, which changes nothing: the steps would
 one long prompt fills: nothing else can join them.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
-
-from msgspec import Struct
 
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.latency.step_times import StepTimes
+from workers.simulator.decodes import Decodes
+from workers.simulator.engine_limits import BLOCK_TOKENS, EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.kv_cache import KVCache
 from workers.simulator.leap import Leap
 
-BLOCK_TOKENS = 16
-
-
-class EngineLimits(Struct, frozen=True, kw_only=True):
-    """`is_by_priority`: what waits is taken by rank, then by arrival, as vLLM's priority scheduling does."""
-
-    max_sequences: int = 256
-    max_batched_tokens: int = 2048
-    unit_tokens: int = BLOCK_TOKENS
-    watermark: float = 0.01
-    is_by_priority: bool = False
+MOST_STEPS = 1_000_000_000
 
 
 class Engine:
@@ -40,7 +30,7 @@ class Engine:
         self.kv = KVCache(cost.kv_capacity_tokens // BLOCK_TOKENS, limits.unit_tokens // BLOCK_TOKENS)
         self.waiting: deque[Job] = deque()
         self.prefilling: list[Job] = []
-        self.decoding: dict[int, Job] = {}
+        self.decodes = Decodes()
         self.ends_at: float | None = None
         self.leaps = 0
         self.preemptions = 0
@@ -50,16 +40,13 @@ class Engine:
         self._max_sequences = limits.max_sequences
         self._times = StepTimes(cost)
         self._leap = Leap()
-        self._step = 0
-        self._context = 0
-        self._growing = [0] * BLOCK_TOKENS
-        self._finishing: dict[int, list[Job]] = {}
         self._chunks: list[tuple[Job, int]] = []
         self._fill_ends: list[float] = []
+        self._cancelled: list[Job] = []
 
     @property
     def running(self) -> int:
-        return len(self.decoding) + len(self.prefilling)
+        return len(self.decodes.jobs) + len(self.prefilling)
 
     def arrive(self, job: Job, now: float) -> bool:
         """True when the leap's end was moved to the end of the step running now."""
@@ -75,16 +62,32 @@ class Engine:
                 place -= 1
         self.waiting.insert(place, job)
 
+    def cancel(self, job: Job, now: float) -> bool:
+        """It takes no place from the end of the step that runs now; True when the leap's end was moved there."""
+        job.is_cancelled = True
+        if job in self.waiting:
+            self.waiting.remove(job)
+        else:
+            self._cancelled.append(job)
+        if self._leap.steps:
+            return self._cut_leap(now)
+        self._drop_cancelled()
+        return False
+
+    def answered_tokens(self, job: Job) -> int:
+        """When a leap has just been cut at the step that runs now, or none has begun."""
+        return self.decodes.answered_tokens(job, max(0, self._leap.steps - 1))
+
     def begin(self, now: float) -> float | None:
         """When the leap ends, or None when there is nothing to do."""
         self._grow_decodes(1)
         prefill_tokens, pairs = self._schedule_prefills()
-        if not self.decoding and not self._chunks:
+        if not self.decodes.jobs and not self._chunks:
             self.ends_at = None
             return None
         self.leaps += 1
         step_s = self._step_s(prefill_tokens, len(self._chunks), pairs)
-        self._leap.begin(now, step_s, self._times.ms_per_ctx_token * len(self.decoding) / 1000)
+        self._leap.begin(now, step_s, self._times.ms_per_ctx_token * len(self.decodes.jobs) / 1000)
         if self._chunks:
             self._leap.steps = 1
             self.ends_at = self._fill(now + step_s)
@@ -98,12 +101,12 @@ class Engine:
         steps, self._leap.steps = self._leap.steps, 0
         self._fill_ends = []
         now = self.ends_at or 0.0
-        self._step += steps
-        self._context += steps * len(self.decoding)
-        finished = self._finishing.pop(self._step, [])
+        self.decodes.pass_steps(steps)
+        if self._cancelled:
+            self._drop_cancelled()
+        finished = self.decodes.take_finished()
         for job in finished:
-            del self.decoding[job.number]
-            self._leave_decoding(job)
+            self._free(job, self.decodes.leave(job))
             job.finished_at = now
         return self._end_chunks(now, finished), finished
 
@@ -113,14 +116,14 @@ class Engine:
         if self._fill_ends:
             begun = 1 + bisect_right(self._fill_ends, at)
             if begun < self._leap.steps:
-                used -= self._blocks_grown(begun, self._leap.steps)
+                used -= self.decodes.blocks_grown(begun, self._leap.steps)
         return used / self.kv.total
 
     # steps
 
     def _step_s(self, prefill_tokens: int, chunks: int, pairs: float) -> float:
-        decodes = len(self.decoding)
-        return self._times.step_s(decodes + prefill_tokens, decodes + chunks, self._context, pairs)
+        decodes = len(self.decodes.jobs)
+        return self._times.step_s(decodes + prefill_tokens, decodes + chunks, self.decodes.context_tokens, pairs)
 
     def _fill(self, ends_at: float) -> float:
         """Steps that the prompt of the one running now fills alone, before its last and before a sequence ends.
@@ -128,13 +131,13 @@ class Engine:
         What they need of the KV cache is taken at once. Returns when the last of them ends.
         """
         job, budget = self._chunks[0]
-        decodes = len(self.decoding)
+        decodes = len(self.decodes.jobs)
         if budget < self._max_batched_tokens - decodes or len(self._chunks) > 1:
             return ends_at
         steps = self._full_steps(job, budget)
-        if steps < 2 or not self.kv.take(self._blocks_grown(1, steps)):  # noqa: PLR2004
+        if steps < 2 or not self.kv.take(self.decodes.blocks_grown(1, steps)):  # noqa: PLR2004
             return ends_at
-        context = self._context
+        context = self.decodes.context_tokens
         self._fill_ends = [ends_at]
         for step in range(1, steps):
             pairs = budget * (job.computed + step * budget + budget / 2)
@@ -146,45 +149,39 @@ class Engine:
 
     def _full_steps(self, job: Job, budget: int) -> int:
         steps = (job.prefill_tokens - job.computed - 1) // budget
-        return min(steps, min(self._finishing) - self._step) if self._finishing else steps
+        return self.decodes.steps_at_most(steps)
 
     def _safe_steps(self) -> int:
         """Steps until the next sequence ends, fewer when the KV cache might run out before."""
-        steps = min(self._finishing) - self._step
+        steps = self.decodes.steps_at_most(MOST_STEPS)
         if steps > 1:
             room = self.kv.total - self.kv.used
-            steps = min(steps, max(1, (room // len(self.decoding) - 1) * BLOCK_TOKENS))
+            steps = min(steps, max(1, (room // len(self.decodes.jobs) - 1) * BLOCK_TOKENS))
             if steps > 1:
                 self._grow_decodes(steps, already=1)
         return steps
 
     def _cut_leap(self, now: float) -> bool:
-        steps = self._leap.steps_begun(now)
+        steps = self._steps_begun(now)
         if steps >= self._leap.steps:
             return False
-        self._shrink_decodes(steps, self._leap.steps)
+        self.kv.private -= self.decodes.blocks_grown(steps, self._leap.steps)
+        if self._fill_ends:
+            job, tokens = self._chunks[0]
+            self._chunks = [(job, tokens // self._leap.steps * steps)]
+            del self._fill_ends[steps:]
         self._leap.steps = steps
-        self.ends_at = self._leap.ends_at()
+        self.ends_at = self._fill_ends[-1] if self._fill_ends else self._leap.ends_at()
         return True
+
+    def _steps_begun(self, now: float) -> int:
+        return 1 + bisect_left(self._fill_ends, now) if self._fill_ends else self._leap.steps_begun(now)
 
     # KV blocks of decodes
 
-    def _blocks_grown(self, first: int, last: int) -> int:
-        """Blocks that steps `first` to `last` (exclusive) from now need."""
-        growing = self._growing
-        cycles, rest = divmod(last - first, BLOCK_TOKENS)
-        start = self._step + first
-        blocks = cycles * len(self.decoding)
-        for step in range(start, start + rest):
-            blocks += growing[step % BLOCK_TOKENS]
-        return blocks
-
     def _grow_decodes(self, steps: int, already: int = 0) -> None:
-        while self.decoding and not self.kv.take(self._blocks_grown(already, steps)):
+        while self.decodes.jobs and not self.kv.take(self.decodes.blocks_grown(already, steps)):
             self._preempt()
-
-    def _shrink_decodes(self, steps: int, planned: int) -> None:
-        self.kv.private -= self._blocks_grown(steps, planned)
 
     def _preempt(self) -> None:
         """The latest sequence gives up its blocks; prompt and answer so far are computed again later."""
@@ -192,23 +189,24 @@ class Engine:
             job = self.prefilling.pop()
             self._free(job, job.prefill_tokens)
         else:
-            job = self.decoding.pop(next(reversed(self.decoding)))
-            self._finishing[job.finish_step].remove(job)
-            if not self._finishing[job.finish_step]:
-                del self._finishing[job.finish_step]
-            self._leave_decoding(job)
+            job = self.decodes.latest()
+            self._free(job, self.decodes.stop(job))
         self.preemptions += 1
         job.prefill_tokens = job.prompt_tokens + job.generated
         job.computed = 0
         self.waiting.appendleft(job)
 
-    def _leave_decoding(self, job: Job) -> None:
-        done = self._step - job.joined_step
-        tokens = job.prefill_tokens + done
-        job.generated += done
-        self._context -= tokens
-        self._growing[(job.joined_step - job.prefill_tokens) % BLOCK_TOKENS] -= 1
-        self._free(job, tokens)
+    def _drop_cancelled(self) -> None:
+        """What of its prompt was read in the last step was computed all the same."""
+        for job in self._cancelled:
+            if job.number in self.decodes.jobs:
+                self._free(job, self.decodes.stop(job))
+            else:
+                self.prefilling.remove(job)
+                self._free(job, job.prefill_tokens)
+                job.computed += sum(tokens for other, tokens in self._chunks if other is job)
+        self._chunks = [chunk for chunk in self._chunks if not chunk[0].is_cancelled]
+        self._cancelled = []
 
     def _free(self, job: Job, tokens: int) -> None:
         run = job.run
@@ -222,7 +220,7 @@ class Engine:
     # prefill
 
     def _schedule_prefills(self) -> tuple[int, float]:
-        budget = self._max_batched_tokens - len(self.decoding)
+        budget = self._max_batched_tokens - len(self.decodes.jobs)
         total, pairs = budget, 0.0
         self._chunks = chunks = []
         for job in self.prefilling:
@@ -242,7 +240,7 @@ class Engine:
         return total - budget, pairs
 
     def _admit(self, job: Job) -> bool:
-        if len(self.decoding) + len(self.prefilling) >= self._max_sequences:
+        if len(self.decodes.jobs) + len(self.prefilling) >= self._max_sequences:
             return False
         kv = self.kv
         hits = 0
@@ -287,9 +285,4 @@ class Engine:
             job.finished_at = now
             finished.append(job)
             return
-        job.joined_step = self._step
-        job.finish_step = self._step + remaining
-        self.decoding[job.number] = job
-        self._finishing.setdefault(job.finish_step, []).append(job)
-        self._context += job.prefill_tokens
-        self._growing[(self._step - job.prefill_tokens) % BLOCK_TOKENS] += 1
+        self.decodes.join(job, remaining)

@@ -23,6 +23,7 @@ class Job:
         "generated",
         "hit_tokens",
         "hit_units",
+        "is_cancelled",
         "is_refused",
         "joined_step",
         "number",
@@ -61,6 +62,7 @@ class Job:
         self.first_token_at: float | None = None
         self.finished_at: float | None = None
         self.is_refused = False
+        self.is_cancelled = False
         self.hit_tokens = 0
         self.hit_units = 0
         self.prefill_tokens = prompt_tokens

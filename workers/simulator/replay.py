@@ -8,9 +8,10 @@ from math import inf
 from msgspec import Struct
 
 from workers.scheduling.endpoint_spec import EndpointSpec
-from workers.scheduling.interface import Command, Core, Dispatch, EngineReport, Reject, Request
+from workers.scheduling.interface import Cancel, Command, Core, Dispatch, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
-from workers.simulator.engine import BLOCK_TOKENS, Engine
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import BLOCK_TOKENS
 from workers.simulator.job import Job
 from workers.simulator.reports import Gauge, ReportClock
 from workers.simulator.workloads.workload import Session, Workload
@@ -31,7 +32,7 @@ class ReplayConfig(Struct, frozen=True):
 
 
 class Replay:
-    """`run` plays to the end: every job has finished or was refused.
+    """`run` plays to the end: every job has finished, was refused or cut off.
 
     Of what happens at one time arrivals come first, then steps that end, reports, and the tick. Reports that change
     no decision are kept back: the core hears the last of them before the next event that they might matter to.
@@ -56,6 +57,7 @@ class Replay:
         self._clock = ReportClock(config.report_every_s, config.report_age_s if has_reports else 0.0)
         self._reports_matter_at: Callable[[], float] = getattr(core, "reports_matter_at", _always)
         self._note: Callable[[str, EngineReport], None] | None = getattr(core, "report_noted", None)
+        self._withdraw: Callable[[int, float, int], list[Command]] | None = getattr(core, "request_withdrawn", None)
         self._jobs: dict[int, Job] = {}
         self._sessions = {session.number: session for session in workload.sessions}
         self._next_call: dict[int, int] = {}
@@ -211,9 +213,23 @@ class Replay:
                 self._dispatch(self._jobs[command.request_id], command.endpoint_id)
             elif isinstance(command, Reject):
                 self._refuse(self._jobs.pop(command.request_id))
+            elif isinstance(command, Cancel):
+                self._cut_off(self._jobs[command.request_id])
 
     def _refuse(self, job: Job) -> None:
         job.is_refused = True
+        self._follow_up(job)
+
+    def _cut_off(self, job: Job) -> None:
+        """Unless its answer is complete, and about to be told."""
+        if job.finished_at is not None or self._withdraw is None:
+            return
+        del self._jobs[job.number]
+        engine = self._engines[job.endpoint]
+        self._gauges[job.endpoint].keep(self._clock)
+        if engine.cancel(job, self.now):
+            self._plan_step(engine)
+        self._carry_out(self._withdraw(job.number, self.now, engine.answered_tokens(job)))
         self._follow_up(job)
 
     def _dispatch(self, job: Job, name: str) -> None:
@@ -239,7 +255,7 @@ class Replay:
         if session is None:
             return
         following = self._next_call[session.number]
-        is_doomed = session.budget_s is not None and job.is_refused
+        is_doomed = session.budget_s is not None and (job.is_refused or job.is_cancelled)
         if following < len(session.calls) and not is_doomed:
             self._call(session, following, self.now + session.calls[following].gap_s)
             self._find_arrival()

@@ -100,6 +100,8 @@ def _shares(asked: list[Job], good: dict[int, bool]) -> dict[str, float]:
 
 
 def _computed(job: Job) -> float:
+    if job.is_cancelled and job.first_token_at is None:
+        return max(0, job.computed - job.hit_tokens)
     return job.prompt_tokens - job.hit_tokens + job.generated if job.endpoint else 0
 
 

@@ -52,6 +52,10 @@ class ClassQueue:
         """The next ticket; None when there is none. It stays until it is sent, or let go."""
         return next(self.look(), None)
 
+    def highest_rank(self) -> int | None:
+        """Of all that wait."""
+        return min((rank for rank, queue in self._queues.items() if queue.first() is not None), default=None)
+
     def look(self) -> Iterator[Ticket]:
         """All that wait, in the order in which they would go if nobody were charged for it."""
         ranks = [rank for rank, queue in self._queues.items() if queue.first() is not None]

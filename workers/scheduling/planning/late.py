@@ -32,6 +32,14 @@ class LateTickets:
                 found = ticket
         return found
 
+    def above(self, rank: int) -> Ticket | None:
+        """The first of the highest class, if that is above the rank."""
+        for known in sorted(self._heaps):
+            ticket = self._heaps[known].first()
+            if known >= rank or ticket is not None:
+                return ticket if known < rank else None
+        return None
+
     def pop(self, ticket: Ticket) -> None:
         """Removes `first()`, or the first of its class."""
         self._heaps[ticket.request.rank].pop()

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import deque
-from math import log2
+from math import inf, log2
 
 from workers.scheduling.planning.shares import dominant_shares
 
@@ -13,6 +13,8 @@ ROUNDING = 1e-6
 """A price is the least of its bucket, and lies in it."""
 PRICED_LOAD = 0.7
 SMALL_SHARE = 0.5
+SHARING_S_PER_TENANT = 2.5e-4
+"""From one sharing out to the next: among a thousand tenants as often as the load is looked at, among more seldom."""
 LASTING_RATE = 0.01
 """Per update: at four a second, a mean over some 25 s of the window's load."""
 
@@ -118,6 +120,8 @@ class BidPrices:
         self._weights: dict[str, float] = {}
         self._weight_of_all = 0.0
         self._prices: dict[str, float] = {}
+        self._share_at = -inf
+        self._is_relaxed = True
         self.price = 0.0
         self.load = 0.0
         self.lasting_load = 0.0
@@ -159,14 +163,17 @@ class BidPrices:
         self._all.forget(now)
         self.load = max(self._all.steps_s, self._all.kv_s) / (capacity * WINDOW_S)
         self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
-        if self._is_fair:
+        is_due = now >= self._share_at
+        if is_due:
             self._forget_tenants(now)
-        if self.load > PRICED_LOAD:
-            self._set_prices(self._fill * capacity * WINDOW_S)
-        else:
+            self._share_at = now + SHARING_S_PER_TENANT * len(self._by_tenant)
+        if self.load <= PRICED_LOAD:
             self._relax()
+        elif is_due:
+            self._set_prices(self._fill * capacity * WINDOW_S)
 
     def _set_prices(self, room_s: float) -> None:
+        self._is_relaxed = False
         steps_price, kv_price = self._all.price(room_s, of_kv=False), self._all.price(room_s, of_kv=True)
         self.price = max(steps_price, kv_price)
         if not self._is_fair or not self.price:
@@ -177,6 +184,9 @@ class BidPrices:
             self._prices = self._share_out(room_s, of_kv=kv_price > steps_price)
 
     def _relax(self) -> None:
+        if self._is_relaxed:
+            return
+        self._is_relaxed = True
         self.price = 0.0
         self._prices = {}
         self._all.relax()

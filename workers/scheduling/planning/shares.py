@@ -1,7 +1,7 @@
 """Who gets how much of what it asks for, when more than one thing is scarce."""
 
-HALVINGS = 24
-"""The level is found to one part in sixteen million."""
+from math import inf
+
 Asked = tuple[float, float]
 """Of the steps and of the KV cache, in shares of what there is of each."""
 
@@ -12,29 +12,31 @@ def dominant_shares(asked: dict[str, Asked], weights: dict[str, float]) -> dict[
     Each has as much, by weight, of that of which it asks most (dominant resource fairness), or all that it asks. Shared
     out one by one, who can be given little of the one would still be reckoned with all that it asks of the other.
     """
-    if _fits(dict.fromkeys(asked, 1.0), asked):
-        return dict.fromkeys(asked, 1.0)
-    least, most = 0.0, max(_level_of_all(asked[name], weights[name]) for name in asked)
-    for _ in range(HALVINGS):
-        level = (least + most) / 2
-        if _fits(_at(level, asked, weights), asked):
-            least = level
-        else:
-            most = level
-    return _at(least, asked, weights)
+    levels = {name: max(asks) / weights[name] for name, asks in asked.items()}
+    level = _common_level(asked, levels)
+    return {name: 1.0 if full <= level else level / full for name, full in levels.items()}
 
 
-def _level_of_all(asks: Asked, weight: float) -> float:
-    return max(asks) / weight
+def _common_level(asked: dict[str, Asked], levels: dict[str, float]) -> float:
+    """Up to which all may have of what they ask most, by weight; `levels` are those at which each has all.
+
+    One after the other has all as the level rises, and takes no more from then on; between two of these what the others
+    take of each thing grows with the level.
+    """
+    had_steps = had_kv = 0.0
+    steps_per_level = sum(asks[0] / levels[name] for name, asks in asked.items() if levels[name])
+    kv_per_level = sum(asks[1] / levels[name] for name, asks in asked.items() if levels[name])
+    for name in sorted(levels, key=levels.__getitem__):
+        level = levels[name]
+        if had_steps + steps_per_level * level > 1.0 or had_kv + kv_per_level * level > 1.0:
+            return min(_until_full(had_steps, steps_per_level), _until_full(had_kv, kv_per_level))
+        if level:
+            steps, kv = asked[name]
+            had_steps, had_kv = had_steps + steps, had_kv + kv
+            steps_per_level -= steps / level
+            kv_per_level -= kv / level
+    return inf
 
 
-def _at(level: float, asked: dict[str, Asked], weights: dict[str, float]) -> dict[str, float]:
-    return {name: min(1.0, level * weights[name] / max(asks)) if max(asks) else 1.0 for name, asks in asked.items()}
-
-
-def _fits(shares: dict[str, float], asked: dict[str, Asked]) -> bool:
-    steps = kv = 0.0
-    for name, asks in asked.items():
-        steps += shares[name] * asks[0]
-        kv += shares[name] * asks[1]
-    return max(steps, kv) <= 1.0
+def _until_full(had: float, per_level: float) -> float:
+    return max(0.0, 1.0 - had) / per_level if per_level > 0 else inf

@@ -2,7 +2,7 @@
 
 from itertools import accumulate, count
 
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.workloads.recorded import Recorded, read_recorded
 from workers.simulator.workloads.workload import Setting, Workload, poisson, prefill_s

@@ -3,7 +3,7 @@
 import csv
 import gzip
 
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import TraceRequest, later, read_lengths
 from workers.simulator.workloads.tenants import steady

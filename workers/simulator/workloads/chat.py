@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest, later, read_prefixes
 from workers.simulator.workloads.workload import Setting, Workload, prefill_s

@@ -1,6 +1,6 @@
 """W3: three tenants of three classes, one of which floods (Azure conversation and code), on four A100."""
 
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.traces import TraceRequest, later, read_lengths
 from workers.simulator.workloads.workload import Setting, Workload

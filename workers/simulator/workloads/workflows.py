@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.workloads.recorded import Recorded, read_recorded
 from workers.simulator.workloads.workload import FollowUp, Session, Setting, Workload, decode_s, poisson, prefill_s
 

@@ -6,7 +6,7 @@ from random import Random
 from msgspec import Struct, field
 
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 
 

@@ -9,7 +9,7 @@ from tests.unit.workers.simulator.test_lab import TRACES
 from workers.scheduling.interface import Request
 from workers.scheduling.tuning import CLASS_WEIGHTS
 from workers.scheduling.workflows import MAX_WORKFLOWS, Workflows
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.lab import Lab
 from workers.simulator.report import quantile

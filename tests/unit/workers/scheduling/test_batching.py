@@ -40,6 +40,18 @@ def test_a_batch_is_full_by_tokens_too():
     assert len(bench.sent) == 2
 
 
+def test_a_continuation_fills_a_batch_by_all_that_is_read_again():
+    bench = a_bench(max_requests=100, max_tokens=1000, window_s=0.05)
+    broken = bench.arrive(prompt_tokens=100)
+    bench.after(0.06)
+    bench.fail(broken, generated_tokens=700, retry_after_s=0.1)
+    others = [bench.arrive(prompt_tokens=400) for _ in range(2)]
+    bench.after(0.2, step=0.05)
+    assert bench.order == [broken, broken]
+    bench.finish(broken, 800)
+    assert bench.order == [broken, broken, *others]
+
+
 def test_what_is_late_already_fills_a_batch_and_no_more():
     bench = a_bench(max_requests=100, max_tokens=1000, window_s=0.5)
     alone, *late = [bench.arrive(prompt_tokens=400, ttft_slo_s=1e-6) for _ in range(4)]

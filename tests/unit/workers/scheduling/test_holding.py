@@ -21,10 +21,10 @@ def answer_some(bench, *, rank, count=20, every_s=0.5, answer_s=1.0):
         bench.after(every_s)
 
 
-def arrive_many(bench, *, rank, count=10):
+def arrive_many(bench, *, rank, count=10, **more):
     numbers = []
     for _ in range(count):
-        numbers.append(bench.arrive(rank=rank))
+        numbers.append(bench.arrive(rank=rank, **more))
         bench.after(0.1)
         if numbers[-1] in bench.sent:
             bench.first_token(numbers[-1])
@@ -116,3 +116,23 @@ def test_other_classes_and_short_work_take_every_slot():
     standard, short = fleet_of_few(4), fleet_of_few(4)
     assert len(fill_up(standard, rank=1)) == 16
     assert len(fill_up(short, rank=2, predicted_output_tokens=5.0)) == 16
+
+
+def test_late_work_of_a_high_class_takes_the_slots_that_are_held_back_from_a_low_one():
+    """Long work of batch leaves four. Of six of gold two come too late, and need not wait until batch is answered."""
+    bench = Bench()
+    bench.endpoint(spec=structs.replace(KNOWN, max_sequences=64))
+    arrive_many(bench, rank=2, count=40, predicted_output_tokens=1500.0, ttft_slo_s=30.0)
+    arrive_many(bench, rank=2, count=40, predicted_output_tokens=1500.0, ttft_slo_s=30.0)
+    assert len(bench.sent) == 60
+    gold = arrive_many(bench, rank=0, count=4, ttft_slo_s=0.5)
+    late = [bench.arrive(rank=0, ttft_slo_s=0.5) for _ in range(2)]
+    bench.after(0.9, step=0.02)
+    assert len(bench.sent) == 64
+    for number in gold:
+        bench.finish(number)
+    for number in late:
+        bench.after(0.1, step=0.02)
+        bench.first_token(number)
+    assert set(late) <= set(bench.sent)
+    assert bench.rejects == {}

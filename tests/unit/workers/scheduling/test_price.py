@@ -46,6 +46,20 @@ def test_what_is_older_than_the_window_is_forgotten():
     assert demand.price(1.0, of_kv=False) == demand.price(1.0, of_kv=True) == 0.0
 
 
+def test_among_many_tenants_shares_are_looked_at_more_seldom_the_load_as_often():
+    """Sharing out takes time in proportion to the tenants."""
+    prices = BidPrices(0.9, is_fair=True)
+    for number in range(4000):
+        prices.arrived(f"t{number}", 1.0, density=1.0, steps_s=0.01, kv_s=0.0, now=0.0)
+    prices.update(1.0, 0.0)
+    assert prices.price_of("t7") > 0
+    prices.arrived("late", 1.0, density=1.0, steps_s=10.0, kv_s=0.0, now=0.2)
+    for at, is_priced in ((0.25, False), (0.75, False), (1.0, True)):
+        prices.update(1.0, at)
+        assert prices.load == pytest.approx(50.0 / WINDOW_S)
+        assert (prices.price_of("late") > 0) is is_priced
+
+
 @pytest.mark.parametrize("is_fair", [False, True])
 def test_the_price_is_of_what_the_densest_fill_first_whatever_the_others_would_take(is_fair):
     """The least dense take most of the KV cache, the dense nearly nothing but steps."""

@@ -20,6 +20,18 @@ def test_calls_past_the_token_budget_are_refused_and_running_ones_cancelled():
     assert (bench.rejects[third].code, bench.rejects[third].reason) == ("cannot_meet_deadline", "workflow_budget")
     assert bench.scheduler.workflow_waste().workflows == 1
     assert bench.scheduler.workflow_waste().tokens == 1100
+    bench.note(bench.scheduler.request_withdrawn(second, bench.now, 30))
+    assert bench.scheduler.workflow_waste().tokens == 1530
+
+
+def test_what_clients_took_before_they_left_counts_against_the_budget():
+    bench = Bench()
+    bench.endpoint()
+    budget = {"workflow_id": "w", "workflow_tokens": 1000, "prompt_tokens": 100}
+    bench.note(bench.scheduler.request_withdrawn(bench.arrive(**budget), bench.now, 450))
+    assert bench.arrive(**budget) in bench.sent
+    bench.fail(bench.number, may_retry=False, generated_tokens=300)
+    assert bench.arrive(**budget) in bench.rejects
 
 
 def test_a_money_budget_counts_what_tokens_cost():

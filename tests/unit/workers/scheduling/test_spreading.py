@@ -103,6 +103,22 @@ def test_one_shared_prefix_makes_no_hot_spot_however_little_runs(depth):
     assert hits >= 0.8 * 300
 
 
+@pytest.mark.parametrize(("beside", "stays"), [(8, True), (30, False)])
+def test_a_conversation_leaves_its_endpoint_only_where_that_runs_far_more_than_others(beside, stays):
+    """Elsewhere its context is computed again, and takes cache from other conversations."""
+    fleet = Fleet(4)
+    conversation = tuple(range(1000, 1100))
+    fleet.scheduler.prefixes_changed("e3", [KVChange(stored=conversation)], fleet.now)
+    for number in range(beside):
+        blocks = tuple(range(10_000 * number, 10_000 * number + 32))
+        fleet.scheduler.prefixes_changed("e3", [KVChange(stored=blocks, parent=None)], fleet.now)
+        fleet.arrive(prompt_tokens=33 * BLOCK_TOKENS, blocks=blocks)
+        fleet.advance(0.1)
+    beside_it = [number for number, name in fleet.sent.items() if name == "e3"]
+    going_on = fleet.arrive(prompt_tokens=101 * BLOCK_TOKENS, blocks=conversation)
+    assert (fleet.sent[going_on] == "e3") is stays, (len(beside_it), fleet.sent)
+
+
 def test_conversations_stay_where_they_are_known_though_nothing_runs_elsewhere():
     fleet = Fleet(8)
     conversations = [tuple(range(first, first + 32)) for first in (1000, 2000, 3000, 4000)]

@@ -13,6 +13,7 @@ class Sequence:
         self.computed = 0
         self.answered = 0
         self.is_decoding = False
+        self.is_cancelled = False
         self.shared = []  # cached blocks of the prompt that it uses
         self.private = 0  # blocks of its own
         self.first_token_at = None
@@ -70,8 +71,8 @@ class NaiveEngine:
 
     # a step
 
-    def step(self, now):
-        """The time at its end; None when there is nothing to do."""
+    def step(self, now, cancels=()):
+        """The time at its end; None when there is nothing to do. Whoever leaves by then, is dropped at the end."""
         self.grow()
         budget = self.limits.max_batched_tokens - len(self.decoding())
         chunks = []
@@ -83,8 +84,20 @@ class NaiveEngine:
         if not decoding and not chunks:
             return None
         ends_at = now + self.duration_s(decoding, chunks)
+        self.cancel([sequence for at, sequence in cancels if at <= ends_at], decoding, chunks)
         self.finish(decoding, chunks, ends_at)
         return ends_at
+
+    def cancel(self, gone, decoding=(), chunks=()):
+        for sequence in [one for one in gone if one in self.waiting or one in self.running]:
+            sequence.is_cancelled = True
+            if sequence in self.waiting:
+                self.waiting.remove(sequence)
+                continue
+            sequence.computed += sum(chunk for one, chunk in chunks if one is sequence)
+            sequence.answered += sequence in decoding
+            self.let_go(sequence)
+            self.running.remove(sequence)
 
     def decoding(self):
         return [sequence for sequence in self.running if sequence.is_decoding]
@@ -149,12 +162,13 @@ class NaiveEngine:
         return (cost.t_fixed_ms + cost.ms_per_seq * (len(decoding) + len(chunks)) + dense + attention) / 1000
 
     def finish(self, decoding, chunks, ends_at):
+        decoding = [one for one in decoding if not one.is_cancelled]
         for sequence in decoding:
             sequence.computed += 1
             sequence.answered += 1
         for sequence in [one for one in decoding if one.answered == one.job.output_tokens]:
             self.leave(sequence, ends_at)
-        for sequence, chunk in chunks:
+        for sequence, chunk in [chunk for chunk in chunks if not chunk[0].is_cancelled]:
             sequence.computed += chunk
             if sequence.computed == sequence.prefill_tokens:
                 self.answer(sequence, ends_at)

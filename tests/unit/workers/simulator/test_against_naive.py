@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.unit.workers.simulator.naive_engine import NaiveEngine, Sequence
 from workers.engines.costs import load_profiles
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import Engine, EngineLimits
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 
 pytestmark = pytest.mark.unit
@@ -35,13 +36,19 @@ def traces(draw):
     return jobs
 
 
-def play(engine, jobs):
-    """Who arrives as a step ends is there for the next."""
-    coming, now, ends_at = list(jobs), 0.0, None
+def play(engine, jobs, cancels=()):
+    """Who arrives as a step ends is there for the next. `cancels` are times and places in `jobs`."""
+    coming, leaving, now, ends_at = list(jobs), list(cancels), 0.0, None
     while coming or ends_at is not None:
-        now = min(coming[0].arrived_at if coming else float("inf"), float("inf") if ends_at is None else ends_at)
+        due = [coming[0].arrived_at] if coming else []
+        due += [] if ends_at is None else [ends_at]
+        now = min([*due, leaving[0][0]] if leaving else due)
         while coming and coming[0].arrived_at <= now:
             if engine.arrive(coming.pop(0), now):
+                ends_at = engine.ends_at
+        while leaving and leaving[0][0] <= now:
+            job = jobs[leaving.pop(0)[1]]
+            if job.finished_at is None and engine.cancel(job, now):
                 ends_at = engine.ends_at
         if ends_at is not None and ends_at <= now:
             engine.end()
@@ -50,16 +57,19 @@ def play(engine, jobs):
             ends_at = engine.begin(now)
 
 
-def play_naively(cost, limits, jobs):
+def play_naively(cost, limits, jobs, cancels=()):
     engine, now = NaiveEngine(cost, limits), 0.0
     sequences = [Sequence(job) for job in jobs]
     coming = list(sequences)
+    leaving = [(at, sequences[place]) for at, place in cancels]
     while coming or engine.waiting or engine.running:
         while coming and coming[0].job.arrived_at <= now:
             engine.waiting.append(coming.pop(0))
-        ends_at = engine.step(now)
+        engine.cancel([one for at, one in leaving if at <= now])
+        ends_at = engine.step(now, leaving)
         if ends_at is None:
-            now = coming[0].job.arrived_at
+            if coming:
+                now = coming[0].job.arrived_at
             continue
         while coming and coming[0].job.arrived_at < ends_at:
             engine.waiting.append(coming.pop(0))
@@ -67,14 +77,15 @@ def play_naively(cost, limits, jobs):
     return engine, sequences
 
 
-def compare(cost, limits, jobs):
+def compare(cost, limits, jobs, cancels=()):
     engine = Engine("e", cost, limits)
-    play(engine, jobs)
-    naive, sequences = play_naively(cost, limits, jobs)
+    play(engine, jobs, cancels)
+    naive, sequences = play_naively(cost, limits, jobs, cancels)
     for job, sequence in zip(jobs, sequences, strict=True):
         assert job.hit_tokens == sequence.hit_tokens, job
         assert job.first_token_at == pytest.approx(sequence.first_token_at, abs=1e-9), job
         assert job.finished_at == pytest.approx(sequence.finished_at, abs=1e-9), job
+        assert (job.is_cancelled, job.generated) == (sequence.is_cancelled, sequence.answered), job
     assert engine.preemptions == naive.preemptions
     assert engine.kv.used == naive.in_use() == 0
     return engine
@@ -84,6 +95,14 @@ def compare(cost, limits, jobs):
 @given(traces())
 def test_first_and_last_tokens_are_those_of_an_engine_that_counts_every_step_and_block(jobs):
     compare(SMALL, LIMITS, jobs)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(traces(), st.data())
+def test_so_they_are_when_some_are_cancelled_on_the_way(jobs, data):
+    places = data.draw(st.sets(st.integers(0, len(jobs) - 1), min_size=1))
+    cancels = [(jobs[place].arrived_at + data.draw(st.floats(0.0001, 3.0)), place) for place in places]
+    compare(SMALL, LIMITS, jobs, sorted(cancels))
 
 
 def crowd(seed, count):

@@ -3,7 +3,8 @@ from random import Random
 import pytest
 
 from workers.scheduling.latency.step_cost import StepCost
-from workers.simulator.engine import Engine, EngineLimits
+from workers.simulator.engine import Engine
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 
 pytestmark = pytest.mark.unit
@@ -109,7 +110,7 @@ def test_the_cache_running_out_preempts_and_everything_still_ends():
     assert engine.preemptions > 0
     assert all(job.generated == job.output_tokens for job in jobs)
     assert engine.kv.used == 0
-    assert engine._context == 0
+    assert engine.decodes.context_tokens == 0
 
 
 def test_no_more_sequences_run_than_the_engine_allows():

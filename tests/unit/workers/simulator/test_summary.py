@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.simulator.engine import EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
 from workers.simulator.summary import summarise
 from workers.simulator.workloads.workload import Workload
