@@ -69,7 +69,7 @@ def apply_documents(
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('tokenyard.apply'))")
     asked = read_documents(documents, by)
     owners = {(row.kind, row.title): row for row in DeclaredThing.objects.all()}
-    results = [_apply_one(each, set_name, owners, by, takes_over=takes_over) for each in asked]
+    results = _apply_all(asked, set_name, owners, by, takes_over=takes_over)
     if is_pruning:
         results += _prune(set_name, asked, owners.values(), by)
     applied = Applied(set_name, results)
@@ -83,15 +83,29 @@ def kinds_of(documents: Iterable[Any]) -> set[str]:
     return {str(each.get("kind")) for each in documents if isinstance(each, dict)} & set(CATALOGUE)
 
 
+def _apply_all(
+    asked: Sequence[Asked], set_name: str, owners: dict[tuple[str, str], DeclaredThing], by: By, *, takes_over: bool
+) -> list[Result]:
+    """Tries each, so that whoever mends the documents hears of all that is refused at once."""
+    results: list[Result] = []
+    refusals: list[DomainError] = []
+    for each in asked:
+        try:
+            with transaction.atomic():
+                results.append(_apply_one(each, set_name, owners, by, takes_over=takes_over))
+        except DomainError as error:
+            refusals.append(_placed(error, each))
+    if refusals:
+        raise _all_of(refusals)
+    return results
+
+
 def _apply_one(
     asked: Asked, set_name: str, owners: dict[tuple[str, str], DeclaredThing], by: By, *, takes_over: bool
 ) -> Result:
     owner = owners.get((asked.kind.name, asked.title))
-    try:
-        _check_owner(owner, set_name, takes_over=takes_over)
-        action, diff = _make_so(asked, by)
-    except DomainError as error:
-        raise _placed(error, asked) from error
+    _check_owner(owner, set_name, takes_over=takes_over)
+    action, diff = _make_so(asked, by)
     owner_before = owner.set_name if owner else None
     _own(asked, set_name, owner, by)
     return Result(asked.index, asked.kind.name, asked.title, action, diff, owner_before)
@@ -167,3 +181,14 @@ def _placed(error: DomainError, asked: Asked) -> DomainError:
     )
     placed.status = error.status
     return placed
+
+
+def _all_of(refusals: Sequence[DomainError]) -> DomainError:
+    """As the first says; the others may only hang on that one, and have their fields all the same."""
+    first = refusals[0]
+    if len(refusals) == 1:
+        return first
+    fields = {name: text for refusal in refusals for name, text in refusal.fields.items()}
+    error = type(first)(f"{len(refusals)} documents are refused; {first.message}", fields=fields)
+    error.status = first.status
+    return error

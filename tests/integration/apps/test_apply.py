@@ -159,6 +159,34 @@ def test_all_is_done_or_nothing(operator):
     assert not Model.objects.exists()
 
 
+def test_what_is_refused_while_it_is_done_is_named_at_once_too(operator):
+    apply(operator, YARD, "set=prod")
+    text = """
+kind: Version
+model: llama
+label: v1
+dtype: float16
+---
+kind: Model
+name: new
+task: generate
+---
+kind: Price
+version: llama:v1
+output_pico_usd: 500000
+---
+kind: Deployment
+name: other
+version: llama:v9
+"""
+    refused = apply(operator, text, "set=prod")
+    assert refused.status_code == 400
+    fields = refused.json()["fields"]
+    assert set(fields) >= {"documents[0].dtype", "documents[3].version"}
+    assert refused.json()["detail"].startswith(f"{len({name.split('.')[0] for name in fields})} documents are refused")
+    assert not Model.objects.filter(name="new").exists()
+
+
 def test_every_problem_of_every_document_is_named_at_once(operator):
     text = """
 kind: Model
