@@ -179,7 +179,7 @@ def no_endpoint(retry_after_s: int | None) -> GatewayError:
 
 def misdirected() -> GatewayError:
     """Between gateways: a client gets what the next node says."""
-    return GatewayError(421, "misdirected", "This node has no engine of it any more.")
+    return GatewayError(421, "misdirected", "This node cannot answer what another gateway asks for.")
 
 
 def engine_unavailable() -> GatewayError:
