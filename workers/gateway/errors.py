@@ -135,6 +135,10 @@ def spool_unavailable() -> GatewayError:
     )
 
 
+# A refusal by it leaves no record: there is nowhere to write one.
+SPOOL_UNAVAILABLE = spool_unavailable().code
+
+
 def internal() -> GatewayError:
     return GatewayError(500, "internal_error", "The gateway failed on this request; it has been logged.")
 
