@@ -48,13 +48,20 @@ class Serving:
         self.caches = CacheReader(self.driver, time.monotonic, config.caches)
         self.prompts = PromptKeeper(config.prompts, boot_id)
         self.surface = self._build_surface(randomness)
-        self.neighbours = self.surface.intake.neighbours = Neighbours(config.node_id, self.turn, self._gateway_urls)
+        self.neighbours = self.surface.intake.neighbours = self._build_neighbours(config.node_id)
         self.metrics.limits = self.limits.figures
         self.metrics.kv_events = self.caches.figures
+
+    def _build_neighbours(self, node_id: str) -> Neighbours:
+        return Neighbours(node_id, self.turn, self._gateway_urls, self._peer_secret, time.time)
 
     def _gateway_urls(self) -> dict[str, str]:
         directory = self.surface.directory
         return directory.gateway_urls if directory is not None else {}
+
+    def _peer_secret(self) -> str:
+        directory = self.surface.directory
+        return directory.snapshot.peer_secret if directory is not None else ""
 
     def _build_tracing(self, config: GatewayConfig, randomness: random.Random) -> Tracing | None:
         if config.tracing is None:

@@ -135,6 +135,10 @@ def spool_unavailable() -> GatewayError:
     )
 
 
+# A refusal by it leaves no record: there is nowhere to write one.
+SPOOL_UNAVAILABLE = spool_unavailable().code
+
+
 def internal() -> GatewayError:
     return GatewayError(500, "internal_error", "The gateway failed on this request; it has been logged.")
 
@@ -179,7 +183,7 @@ def no_endpoint(retry_after_s: int | None) -> GatewayError:
 
 def misdirected() -> GatewayError:
     """Between gateways: a client gets what the next node says."""
-    return GatewayError(421, "misdirected", "This node has no engine of it any more.")
+    return GatewayError(421, "misdirected", "This node cannot answer what another gateway asks for.")
 
 
 def engine_unavailable() -> GatewayError:

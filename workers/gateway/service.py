@@ -46,7 +46,7 @@ SCHEDULER_TICK_S = 0.25
 # How exactly a salvager knows when we died, and with it how long engines had run for answers that it has to estimate.
 BEAT_EVERY_S = 0.05
 # Reasons to admit nothing that may end again.
-_PASSING = {errors.spool_unavailable().code, errors.node_removed().code}
+_PASSING = {errors.SPOOL_UNAVAILABLE, errors.node_removed().code}
 
 
 class GatewayService:

@@ -122,7 +122,7 @@ async def test_at_the_end_of_its_time_the_rest_is_told_that_it_never_ran(node):
     assert batch.counts.completed == len(output) == len(node.spool) > 0
 
 
-async def test_what_still_runs_long_after_the_end_is_withdrawn_and_recorded(node):
+async def test_what_still_runs_long_after_the_end_is_withdrawn_and_costs_nothing(node):
     def reply_and_let_time_pass(number, record_id):
         node.now += 1000 + CLOSING_GRACE_S + 1
         return withdrawn(number, record_id)
@@ -131,7 +131,8 @@ async def test_what_still_runs_long_after_the_end_is_withdrawn_and_recorded(node
     batch, output, [error] = await course(node, hand_in(node, items=1))
     assert (batch.status, output, error["error"]["code"]) == ("expired", [], "batch_expired")
     [record] = node.spool
-    assert (record.outcome, record.output_tokens) == ("client_left", 2)
+    assert (record.outcome, record.error_code, record.usage_source) == ("client_left", "batch_expired", "none")
+    assert (record.output_tokens, record.wasted_tokens, record.cost_pico_usd) == (0, 2, 0)
 
 
 async def test_an_input_file_that_is_gone_fails_the_batch(node):

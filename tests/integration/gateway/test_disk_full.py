@@ -79,7 +79,11 @@ async def test_a_full_disk_stops_admission_before_a_record_is_lost_and_room_star
                 again, _ = await ask_until(port, 200)
                 served += again.count(200)
                 assert (await call(admin_port, "GET", "/readyz")).status == 200
+                metrics = (await call(admin_port, "GET", "/metrics")).body.decode()
             records = spooled(disk)
+    refused = while_full.count(503) + again.count(503)
+    assert f'unrecorded_errors_total{{code="spool_unavailable"}} {refused}' in metrics
+    assert {record.status for record in records} == {200}
     assert [record.status for record in records].count(200) == served
     assert len({record.record_id for record in records}) == len(records)
 

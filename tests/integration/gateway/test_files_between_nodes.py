@@ -1,6 +1,7 @@
 """Two nodes and a client that asks either: files and batches are found where they are, and nobody else's anywhere."""
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -12,16 +13,19 @@ from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
 from workers.contracts.snapshot import GatewayAddress
-from workers.gateway.batches.lists import MISSING_NODES
-from workers.gateway.payload.labels import FORWARDED
+from workers.gateway.batches.lists import AFTER, MISSING_NODES
+from workers.gateway.front.proofs import prove
+from workers.gateway.payload.labels import FORWARDED, PROOF
 
 pytestmark = pytest.mark.integration
 
 CHAT = "/v1/chat/completions"
+FLEET = "of the fleet"
 
 
 @asynccontextmanager
-async def two_nodes(tmp_path):
+async def two_nodes(tmp_path, *secrets):
+    secrets = secrets or (FLEET,)
     one, other = tmp_path / "one", tmp_path / "other"
     for directory in (one, other):
         directory.mkdir()
@@ -31,17 +35,18 @@ async def two_nodes(tmp_path):
             running_gateway(one, snapshot, batches=one / "batches", node_id="one") as here,
             running_gateway(other, snapshot, batches=other / "batches", node_id="other") as there,
         ):
-            await introduce(snapshot, here, there)
+            await introduce(snapshot, here, there, *secrets)
             yield here, there
 
 
-async def introduce(snapshot, here, there):
+async def introduce(snapshot, here, there, *secrets):
     addresses = [
         GatewayAddress(node_id=gateway.directory.name, url=f"http://127.0.0.1:{gateway.port}")
         for gateway in (here, there)
     ]
-    known = msgspec.structs.replace(snapshot, generation=snapshot.generation + 1, gateways=addresses)
-    for gateway in (here, there):
+    changes = {"generation": snapshot.generation + 1, "gateways": addresses}
+    for gateway, secret in ((here, secrets[0]), (there, secrets[-1])):
+        known = msgspec.structs.replace(snapshot, **changes, peer_secret=secret)
         gateway.publish(known)
         await gateway.wait_for_generation(known.generation)
 
@@ -84,13 +89,41 @@ async def test_another_tenant_finds_nothing_at_either(tmp_path):
                         await asking
 
 
+def as_forwarded(target, known_by=FLEET):
+    proof = prove(known_by, target.encode(), b"", time.time()).decode()
+    return authorised() | {FORWARDED.decode(): "1", PROOF.decode(): proof, AFTER.decode(): "1"}
+
+
 async def test_a_request_is_forwarded_once_and_what_nobody_keeps_is_not_found(tmp_path):
     async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client:
         file_id = await upload(client, chats(1))
-        headers = authorised() | {FORWARDED.decode(): "1"}
-        assert (await call(there.port, "GET", f"/v1/files/{file_id}", None, headers)).status == 404
+        path, listed = f"/v1/files/{file_id}", "/v1/files?limit=5"
+        assert (await call(there.port, "GET", path, None, as_forwarded(path))).status == 404
+        assert (await call(there.port, "GET", listed, None, as_forwarded(listed))).json()["data"] == []
         for name in ("file-0123456789abcdef", "file-", "x"):
             assert (await call(there.port, "GET", f"/v1/files/{name}", None, authorised())).status == 404
+
+
+async def test_who_only_says_that_a_gateway_asks_is_a_client_like_any_other(tmp_path):
+    async with two_nodes(tmp_path) as (here, there), sdk(here.port) as client:
+        first, second = [await upload(client, chats(1)) for _ in range(2)]
+        said = authorised() | {FORWARDED.decode(): "1", AFTER.decode(): "1"}
+        assert (await call(there.port, "GET", f"/v1/files/{first}", None, said)).json()["id"] == first
+        listed = (await call(there.port, "GET", f"/v1/files?after={second}", None, said)).json()["data"]
+        assert [one["id"] for one in listed] == [first]
+        path = f"/v1/files/{first}"
+        for forged in (as_forwarded("/v1/files"), as_forwarded(path, "another"), said | {PROOF.decode(): "1 x"}):
+            answer = await call(there.port, "GET", path, None, forged)
+            assert (answer.status, answer.json()["error"]["code"]) == (421, "misdirected")
+
+
+async def test_gateways_that_do_not_know_each_other_ask_each_other_once(tmp_path):
+    async with two_nodes(tmp_path, "of one", "of another") as (here, there), sdk(here.port) as client:
+        file_id = await upload(client, chats(1))
+        answer = await call(there.port, "GET", f"/v1/files/{file_id}", None, authorised())
+        listing = await call(there.port, "GET", "/v1/files", None, authorised())
+    assert (answer.status, answer.json()["error"]["code"]) == (503, "node_unreachable")
+    assert (listing.json()["data"], listing.header(MISSING_NODES.decode())) == ([], "1")
 
 
 async def test_while_the_node_that_keeps_it_is_away_the_answer_says_so(tmp_path):

@@ -106,8 +106,9 @@ async def test_models_lists_public_names(gateway):
     ],
 )
 async def test_without_a_good_key_nothing_is_served_or_recorded(gateway, headers, code):
-    answer = await call(gateway.port, "POST", CHAT, chat_body(), headers)
+    answer = await call(gateway.port, "POST", CHAT, chat_body(), headers | {"X-Request-Id": "mine"})
     assert (answer.status, answer.json()["error"]["code"]) == (401, code)
+    assert answer.header("x-request-id") == "mine"
     assert answer.header("www-authenticate") == "Bearer"
     assert gateway.records() == []
 

@@ -11,6 +11,9 @@ from workers.gateway.payload.bodies import Usage
 _NAME = b"event: "
 _DATA = b"\ndata: "
 _LOOSE_NAME = re.compile(rb"(?:\A|\n)event: ?([^\n]*)")
+_ERRORS = frozenset((b"error", b"response.failed"))
+# As vLLM says it where it has no name for it.
+_BARE_ERROR = b'{"error":'
 _LAST = re.compile(rb'"type": ?"(?:response\.(?:completed|incomplete)|message_stop)"')
 
 
@@ -98,16 +101,18 @@ class NamedEvents(EventStream):
         if not found or not head.startswith(_NAME) or b"\n" in head or b"\n" in data:
             return self._pass_loose(event)
         name = head[len(_NAME) :]
-        if name == b"error":
-            return self._pass_error(event)
+        if name in _ERRORS or data.startswith(_BARE_ERROR):
+            return self._pass_error(self._read(head, name, data))
         self.last_data = data
         if self.spoken is not None:
             self.spoken.note(name, data)
         if self._reading.is_output(name):
             self.events_with_output += 1
-        elif self._reading.is_read(name):
-            return head + _DATA + self._reading.read(data) + EVENT_END
-        return event + EVENT_END
+            return event + EVENT_END
+        return self._read(head, name, data) + EVENT_END
+
+    def _read(self, head: bytes, name: bytes, data: bytes) -> bytes:
+        return head + _DATA + (self._reading.read(data) if self._reading.is_read(name) else data)
 
     def _pass_loose(self, event: bytes) -> bytes:
         """Written in another way, it is read all the same; nobody goes on from it."""
@@ -117,7 +122,7 @@ class NamedEvents(EventStream):
         found = _LOOSE_NAME.search(event)
         name = found[1] if found else str(loose.read("type")).encode()
         self.spoken = None
-        self.has_error |= name == b"error"
+        self.has_error |= name in _ERRORS or bool(loose.raw("error"))
         self.last_data = loose.data
         self.events_with_output += self._reading.is_output(name)
         if self._reading.is_read(name):

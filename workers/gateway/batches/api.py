@@ -44,13 +44,17 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Asked(Struct, frozen=True):
-    """`name` is the id in the path, "" where there is none; `headers` are ours, for the answer."""
+    """`name` is the id in the path, "" where there is none; `headers` are ours, for the answer.
+
+    `is_forwarded` by another node's gateway.
+    """
 
     request: HttpRequest
     grant: Grant
     name: str
     sending: FileSending
     headers: Headers
+    is_forwarded: bool
 
     @property
     def tenant_id(self) -> str:
@@ -109,13 +113,14 @@ class BatchAPI:
             raise errors.method_not_allowed(", ".join(found))
         name = parts[1] if len(parts) > 1 else ""
         kept_as = name or (input_file_of(request.body) if parts == ["batches"] and method == "POST" else "")
-        keeper = self._neighbours.keeper_of(request, kept_as)
+        is_forwarded = self._neighbours.is_one_asking(request)
+        keeper = None if is_forwarded else self._neighbours.keeper_of(kept_as)
         if keeper is not None:
-            forwarding.begin(client, request, headers, keeper)
+            forwarding.begin(client, request, headers, keeper, self._neighbours.own_words(request))
             return
         sending = FileSending(client, request)
         client.owner = sending
-        asked = Asked(request, grant, name, sending, headers.copy())
+        asked = Asked(request, grant, name, sending, headers.copy(), is_forwarded)
         self._follow(asyncio.create_task(self._answer(sending, found[method], asked)))
 
     def _follow(self, task: "asyncio.Task[None]") -> None:
@@ -146,7 +151,9 @@ class BatchAPI:
 
     async def _list(self, asked: Asked) -> Answer:
         kind = asked.request.path.decode().rpartition("/")[2]
-        page, headers = await self._lists.page(asked.sending, asked.request, asked.tenant_id, kind)
+        page, headers = await self._lists.page(
+            asked.sending, asked.request, asked.tenant_id, kind, is_forwarded=asked.is_forwarded
+        )
         asked.headers.extend(headers)
         return page
 

@@ -92,9 +92,11 @@ async def _within(limit_s: float, tasks: Sequence["asyncio.Task[Part | None]"]) 
     return parts
 
 
-async def ask_one(client: ClientConnection, request: HttpRequest, pool: EnginePool, path: bytes) -> tuple[int, bytes]:
+async def ask_one(
+    client: ClientConnection, request: HttpRequest, pool: EnginePool, path: bytes, headers: Headers
+) -> tuple[int, bytes]:
     """What it says of what is at that path. Raises UpstreamError."""
-    message = message_for(request, pool.authority, peer_of(client.transport), [], target=path)
+    message = message_for(request, pool.authority, peer_of(client.transport), headers, target=path)
     try:
         async with asyncio.timeout(WAIT_S):
             return await Asking().run(pool, message)

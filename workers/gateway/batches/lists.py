@@ -20,7 +20,6 @@ from workers.gateway.http.heads import Headers
 from workers.gateway.http.numbers import read_number
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.upstream import UpstreamError
-from workers.gateway.payload.labels import FORWARDED
 
 # Towards another node: when that was made which the page follows.
 AFTER = b"x-tokenyard-created-at"
@@ -44,16 +43,16 @@ class Lists:
         self._tag = node_tag_here
 
     async def page(
-        self, sending: FileSending, request: HttpRequest, tenant_id: str, kind: str
+        self, sending: FileSending, request: HttpRequest, tenant_id: str, kind: str, *, is_forwarded: bool
     ) -> tuple[dict[str, Any], Headers]:
-        """And what is to be said of it in headers."""
+        """And what is to be said of it in headers. To another gateway, `is_forwarded`, it is what is here alone."""
         listing = read_listing(request.head.query, kind)
-        is_forwarded = bool(request.header(FORWARDED))
-        mark = await self._mark(sending, request, listing, kind)
+        told = request.header(AFTER) if is_forwarded else b""
+        mark = await self._mark(sending, request, listing, kind, told)
         here = await self._here(tenant_id, kind, listing, mark)
         others = [] if is_forwarded else self._neighbours.all()
         position = [(AFTER, b"%d" % mark.created_at)] if mark is not None else []
-        parts = await gather(sending.client, request, others, position)
+        parts = await gather(sending.client, request, others, [*position, *self._neighbours.own_words(request)])
         page = merged(
             [here, *(part for part in parts if part is not None)],
             limit=listing.limit,
@@ -77,16 +76,18 @@ class Lists:
             raise not_found(kind, listing.after)
         return Part([one.shown() for one in found[: listing.limit]], has_more=len(found) > listing.limit)
 
-    async def _mark(self, sending: FileSending, request: HttpRequest, listing: Listing, kind: str) -> Mark | None:
-        """Where the page begins; the node that keeps what it follows is asked, if that is another."""
+    async def _mark(
+        self, sending: FileSending, request: HttpRequest, listing: Listing, kind: str, told: bytes
+    ) -> Mark | None:
+        """Where the page begins; the node that keeps what it follows is asked, if that is another, unless it `told`."""
         tag = node_tag(listing.after)
         if not listing.after:
             return None
         if not _NAME.fullmatch(listing.after):
             raise not_found(kind, listing.after)
-        if request.header(AFTER):
-            return Mark(read_number({AFTER: request.header(AFTER)}, AFTER, _MAX_TIME), tag)
-        keeper = self._neighbours.keeper_of(request, listing.after)
+        if told:
+            return Mark(read_number({AFTER: told}, AFTER, _MAX_TIME), tag)
+        keeper = self._neighbours.keeper_of(listing.after)
         if keeper is not None:
             return Mark(await self._made_at(sending, request, keeper, kind, listing.after), tag)
         made = await self._store.call(Store.created_at, kind, listing.after)
@@ -97,8 +98,10 @@ class Lists:
     async def _made_at(
         self, sending: FileSending, request: HttpRequest, keeper: EnginePool, kind: str, name: str
     ) -> int:
+        path = f"/v1/{kind}/{name}".encode()
+        words = self._neighbours.own_words(request, path)
         try:
-            status, body = await ask_one(sending.client, request, keeper, f"/v1/{kind}/{name}".encode())
+            status, body = await ask_one(sending.client, request, keeper, path, words)
             if status != 404:  # noqa: PLR2004 - HTTP
                 return msgspec.json.decode(body, type=_Made).created_at
         except (UpstreamError, msgspec.DecodeError):

@@ -10,6 +10,7 @@ from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.errands import Calling, Reply
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item, Status
+from workers.gateway.front.delivery import unheard
 
 MAX_TRIES = 3
 PAUSE_S = 1.0
@@ -64,8 +65,13 @@ class Progress(Struct, eq=False):
             self.wasted_tokens[item.number] += reply.record.output_tokens
         return verdict
 
-    def due_record(self, item: Item, record: UsageRecord) -> UsageRecord:
-        """With what earlier tries threw away."""
+    def due_record(self, item: Item, reply: Reply) -> UsageRecord | None:
+        """With what earlier tries threw away. What the end of the batch's time cut off costs nothing, as at OpenAI."""
+        record = reply.record
+        if record is None:
+            return None
+        if reply.answer is None and self.ending == "expired" and record.usage_source != "none":
+            record = unheard(record, "batch_expired")
         wasted_tokens = self.wasted_tokens.pop(item.number, 0)
         if not wasted_tokens:
             return record

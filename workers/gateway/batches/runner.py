@@ -244,10 +244,10 @@ class Runner:
 
     def _take(self, progress: Progress, item: Item, reply: Reply) -> None:
         """An item that was withdrawn is answered only if it has used something; else it is as if it never ran."""
-        record = progress.due_record(item, reply.record) if reply.record is not None else None
+        record = progress.due_record(item, reply)
         if reply.answer is not None:
             self._answer(progress.batch, item, status=reply.answer.status, body=reply.answer.body, record=record)
-        elif record is not None and record.usage_source != "none":
+        elif record is not None and (record.usage_source != "none" or record.wasted_tokens):
             line = stages.withdrawn_line(progress.batch, item, progress.ending or "cancelled")
             self._answers.append(AnsweredItem(progress.batch.batch_id, item.number, line, True, record))
         else:

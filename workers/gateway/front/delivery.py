@@ -84,13 +84,13 @@ class Delivery:
         self._facilities.meter.write_delivered(self._settlement, record if is_heard else unheard(record))
 
 
-def unheard(record: UsageRecord) -> UsageRecord:
-    """The same of an answer that nobody got."""
+def unheard(record: UsageRecord, error_code: str = "not_delivered") -> UsageRecord:
+    """The same of an answer that nobody got, and nobody pays for."""
     return structs.replace(
         record,
         status=_CLIENT_LEFT,
         outcome="client_left",
-        error_code="not_delivered",
+        error_code=error_code,
         usage_source="none",
         input_tokens=0,
         cached_input_tokens=0,

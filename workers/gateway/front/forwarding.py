@@ -96,10 +96,6 @@ class Forwarding:
             self._answer.send_error(unreachable())
 
     @property
-    def _may_be_sent_back(self) -> bool:
-        return bool(self._pools) or self._back is not None
-
-    @property
     def is_client_stalled(self) -> bool:
         return self._client.write_paused_at is not None
 
@@ -150,7 +146,7 @@ class Forwarding:
 
     def answer_began(self, head: AnswerHead) -> None:
         self._heard.count += 1
-        if head.status == _MISDIRECTED and self._may_be_sent_back:
+        if head.status == _MISDIRECTED:
             self._is_sent_back = self._was_sent_back = True
             if self._note_refusal is not None:
                 self._note_refusal(head)
@@ -219,7 +215,7 @@ def _message(
     lines, way = header_lines(headers), b", ".join([*request.values(b"x-forwarded-for"), address.encode()])
     return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b%b: %b\r\nx-forwarded-for: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         b"GET" if request.method == b"HEAD" else request.method,
-        target or head.path + (b"?" + head.query if head.query else b""),
+        target or head.target,
         authority,
         lines,
         FORWARDED,
@@ -230,9 +226,10 @@ def _message(
     )
 
 
-def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool) -> None:
+def begin(client: ClientConnection, request: HttpRequest, headers: Headers, pool: EnginePool, own: Headers) -> None:
+    """`own` is what this gateway says beside the client."""
     address = peer_of(client.transport)
-    message: Message = lambda authority, _: message_for(request, authority, address, [])  # noqa: E731
+    message: Message = lambda authority, _: message_for(request, authority, address, own)  # noqa: E731
     Forwarding(client, request, headers, message).begin([pool])
 
 

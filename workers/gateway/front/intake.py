@@ -41,7 +41,10 @@ logger = logging.getLogger(__name__)
 
 
 class Intake:
-    """`stop_reason` is set while nothing is admitted. `introduce` says anew who asks, by what is known now."""
+    """`stop_reason` is set while nothing is admitted. `introduce` says anew who asks, by what is known now.
+
+    `count_unrecorded` is told the code of a refusal that leaves no record.
+    """
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Intake:
         connections: Connections,
         randomness: random.Random,
         introduce: Callable[[HttpRequest], Introduction],
+        count_unrecorded: Callable[[str], None],
     ) -> None:
         self.facilities = facilities
         self.introduce = introduce
@@ -61,6 +65,7 @@ class Intake:
         self.caches: CacheReader | None = None
         self.neighbours: Neighbours | None = None
         self._connections = connections
+        self._count_unrecorded = count_unrecorded
         self._random_bits = randomness.getrandbits
 
     def take(
@@ -134,8 +139,18 @@ class Intake:
     ) -> None:
         api = introduction.path.api
         own_headers = [*api.answer_headers(settlement.request_id), *introduction.extra_headers]
-        self.turn_away(settlement, introduction, error)
+        if error.code == errors.SPOOL_UNAVAILABLE and not settlement.is_kept:
+            self.forget(settlement)
+            self._count_unrecorded(error.code)
+        else:
+            self.turn_away(settlement, introduction, error)
         client.respond(error.status, api.error_headers(error) + own_headers, api.error_body(error))
+
+    def forget(self, settlement: Settlement) -> None:
+        """It leaves no record here. Where a disk takes none, those of refusals would fill the memory."""
+        self.facilities.meter.forget(settlement)
+        if self.tracer is not None:
+            self.tracer.forget(settlement.record_id)
 
     def turn_away(self, settlement: Settlement, introduction: Introduction, error: GatewayError) -> None:
         outcome = _outcome_of(error)
@@ -151,9 +166,12 @@ class Intake:
         facilities.driver.trails.turned_away(settlement, request, outcome, error.code, facilities.monotonic())
         facilities.meter.settle(settlement, NOTHING, outcome, error.status, error.code)
 
+    def new_id(self) -> str:
+        return self._random_bits(128).to_bytes(16, "big").hex()
+
     def open_settlement(self, request: HttpRequest, introduction: Introduction) -> Settlement:
         return Settlement(
-            request_id=introduction.given_id or self._random_bits(128).to_bytes(16, "big").hex(),
+            request_id=introduction.given_id or self.new_id(),
             arrived_at=request.arrived_at,
             tenant_id=introduction.tenant_id,
             key_id=introduction.key_id,

@@ -12,6 +12,7 @@ from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, P
 from workers.gateway.snapshots.directory import Directory, Grant
 
 MAX_REQUEST_ID = 128
+REQUEST_ID = b"x-request-id"
 
 
 class Introduction:
@@ -55,7 +56,7 @@ class Introduction:
         self.path = path
         self.path_text = request.path.decode()
         self.noted = note_headers(request.head.headers)
-        self.given_id = _given_id(self.noted.get(b"x-request-id", b""))
+        self.given_id = given_id(self.noted.get(REQUEST_ID, b""))
         self.is_untraced = not self.given_id and b"traceparent" not in self.noted
         self.is_forwarded = FORWARDED in self.noted and self._is_of_a_gateway()
         self.extra_headers = extra_headers
@@ -79,7 +80,8 @@ class Introduction:
         return self.directory is directory and (expires_at is None or unix_time < expires_at)
 
 
-def _given_id(given: bytes) -> str:
+def given_id(given: bytes) -> str:
+    """Empty where it may not stand in a header and a log."""
     if 0 < len(given) <= MAX_REQUEST_ID and given.isascii() and given.decode().isprintable():
         return given.decode()
     return ""

@@ -42,7 +42,7 @@ async def drain(surface: Surface, connections: Connections, limits: Limits, grac
     for exchange in list(surface.exchanges):
         if exchange.is_waiting:
             leave_to_others(surface.intake, exchange)
-    await _wait_for(connections, grace_s)
+    await _close_as_they_idle(connections, grace_s)
     for exchange in list(surface.exchanges):
         exchange.give_up(errors.shutting_down())
     await _wait_for(surface.exchanges, LAST_WORDS_S)
@@ -52,6 +52,13 @@ async def drain(surface: Surface, connections: Connections, limits: Limits, grac
 def _close_idle(connections: Connections) -> None:
     for connection in list(connections):
         connection.close_when_idle()
+
+
+async def _close_as_they_idle(connections: Connections, grace_s: float) -> None:
+    deadline = time.monotonic() + grace_s
+    while connections and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+        _close_idle(connections)
 
 
 async def _wait_for(ending: Sized, grace_s: float) -> None:

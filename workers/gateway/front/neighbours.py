@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterable
 
 from workers.contracts.snapshot import Version
+from workers.gateway import errors
 from workers.gateway.batches.places import node_tag, tag_of
 from workers.gateway.front.neighbour_watch import Silences
+from workers.gateway.front.proofs import is_of_a_gateway, prove
 from workers.gateway.http.engine_pool import EnginePool
+from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.turns import Turn
-from workers.gateway.payload.labels import FORWARDED
+from workers.gateway.payload.labels import FORWARDED, PROOF
 
 
 class ElsewhereError(Exception):
@@ -26,20 +29,46 @@ class MisdirectedError(Exception):
 
 
 class Neighbours:
-    """The gateways of other nodes. `urls` are theirs now, by node id."""
+    """The gateways of other nodes. `urls` are theirs now, by node id; by `secret` they know each other."""
 
-    def __init__(self, node_id: str, turn: Turn, urls: Callable[[], dict[str, str]]) -> None:
+    def __init__(
+        self,
+        node_id: str,
+        turn: Turn,
+        urls: Callable[[], dict[str, str]],
+        secret: Callable[[], str],
+        unix_time: Callable[[], float],
+    ) -> None:
         self._tag = tag_of(node_id)
         self._turn = turn
         self._urls = urls
+        self._secret = secret
+        self._unix_time = unix_time
         self._pools: dict[str, EnginePool] = {}
         self._turns = 0
         self.silences = Silences()
 
-    def keeper_of(self, request: HttpRequest, name: str) -> EnginePool | None:
+    def own_words(self, request: HttpRequest, target: bytes = b"") -> Headers:
+        """What shows one of them that a gateway asks: for the same, or for what is at `target`."""
+        proof = prove(self._secret(), target or request.head.target, request.body, self._unix_time())
+        return [(PROOF, proof)]
+
+    def is_one_asking(self, request: HttpRequest) -> bool:
+        """Whoever only says so is a client like any other. Raises GatewayError where a proof is of nobody known here.
+
+        Two gateways that do not know each other would ask each other for ever.
+        """
+        proof = request.header(PROOF)
+        if not proof or not request.header(FORWARDED):
+            return False
+        if not is_of_a_gateway(self._secret(), request.head.target, request.body, proof):
+            raise errors.misdirected()
+        return True
+
+    def keeper_of(self, name: str) -> EnginePool | None:
         """None of what is, or would be, here."""
         tag = node_tag(name)
-        if tag in ("", self._tag) or request.header(FORWARDED):
+        if tag in ("", self._tag):
             return None
         url = next((url for node_id, url in self._urls().items() if tag_of(node_id) == tag), "")
         return self._pool(url) if url else None

@@ -72,9 +72,7 @@ def own_words(monotonic: Callable[[], float], introduction: Introduction, settle
 
 def send_back(intake: "Intake", client: ClientConnection, introduction: Introduction, settlement: Settlement) -> None:
     """To the gateway that asked, which asks the next."""
-    intake.facilities.meter.forget(settlement)
-    if intake.tracer is not None:
-        intake.tracer.forget(settlement.record_id)
+    intake.forget(settlement)
     api, error = introduction.path.api, errors.misdirected()
     client.respond(error.status, api.error_headers(error) + _counted(settlement), api.error_body(error))
 

@@ -18,7 +18,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.intake import Intake
-from workers.gateway.front.introduction import Introduction
+from workers.gateway.front.introduction import REQUEST_ID, Introduction, given_id
 from workers.gateway.front.marks import Errand
 from workers.gateway.front.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.front.rerouting import reroute
@@ -80,6 +80,7 @@ class Surface:
             connections=connections,
             randomness=randomness,
             introduce=self._introduce_again,
+            count_unrecorded=count_unrecorded,
         )
         self._facilities.reroute = self._reroute
         self.directory: Directory | None = None
@@ -152,7 +153,11 @@ class Surface:
     ) -> None:
         self._count_unrecorded(error.code)
         api = api_of(request.path)
-        client.respond(error.status, api.error_headers(error) + extra_headers, api.error_body(error))
+        named = api.answer_headers(self._id_of(request)) if request.path in ENGINE_PATHS else []
+        client.respond(error.status, [*api.error_headers(error), *named, *extra_headers], api.error_body(error))
+
+    def _id_of(self, request: HttpRequest) -> str:
+        return given_id(request.header(REQUEST_ID)) or self.intake.new_id()
 
     def in_flight(self) -> dict[str, tuple[int, int]]:
         """(running, waiting) by public model, of every model there is."""

@@ -84,11 +84,14 @@ class ClosingConnection(asyncio.Protocol):
         self.is_last = True
 
     def close_when_idle(self) -> None:
-        """For shutdown: a connection in the middle of a request or an answer closes after it."""
+        """For shutdown, again and again: one in the middle of a request or an answer is not idle.
+
+        Nor is one of which it is still to be known whether the last answer arrives.
+        """
         self.is_last = True
         is_idle = self.current is None and not self._waiting and self._reader.began_at is None
-        if is_idle and not self.is_closing:
-            self._close()
+        if is_idle and self.before_end is None and not self.is_closing:
+            self._close_unread()
 
     def sweep(self, now: float, *, idle_s: float, request_s: float, stall_s: float) -> None:
         """Closes a connection that idles, sends its request too slowly, or does not take its answer."""
@@ -101,7 +104,7 @@ class ClosingConnection(asyncio.Protocol):
             if waited_s > request_s + self._reader.body_bytes / MIN_BODY_BYTES_PER_S:
                 self._refuse(RefusedRequestError(408, b"request_timeout", b"The request took too long to arrive."))
         elif self.current is None and now - self.last_active_at > idle_s:
-            self._turn.close(self.transport)
+            self._close_unread()
 
     def _refuse(self, refusal: RefusedRequestError) -> None:
         """Framing is lost: what was asked before is answered, then this, and then the connection closes."""
@@ -115,6 +118,13 @@ class ClosingConnection(asyncio.Protocol):
         lines = header_lines([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
         self.write(self.head(refusal.status, lines) + body)
         self._loop.call_soon(self._linger)
+
+    def _close_unread(self) -> None:
+        """Whoever asks in this moment sees a reset. By that a gateway knows that nobody has begun, and asks another."""
+        self.is_closing = True
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._turn.close(self.transport)
 
     def _close(self) -> None:
         """Where it is still to be known whether the last answer arrives, the other side closes first."""

@@ -59,10 +59,13 @@ class RequestHead:
         self.is_http_10 = is_http_10
         self.keeps_alive = keeps_alive
         self.first_by_name = dict(reversed(headers))
-        target = self.path + b"?" + self.query if self.query else self.path
-        self.line_upstream = method + b" " + target + b" HTTP/1.1\r\n"
+        self.line_upstream = method + b" " + self.target + b" HTTP/1.1\r\n"
         self.lines_upstream = header_lines([header for header in headers if header[0] not in _NOT_UPSTREAM])
         self.introduction: Introduction | None = None
+
+    @property
+    def target(self) -> bytes:
+        return self.path + b"?" + self.query if self.query else self.path
 
 
 class AnswerHead:

@@ -97,7 +97,7 @@ def _check_framing(headers: Headers, *, is_http_10: bool) -> None:
     host = values.get(b"host")
     if (host is None and not is_http_10) or (host is not None and not _HOST.fullmatch(host)):
         raise invalid(b"the host is missing or malformed")
-    if values.get(b"expect", b"100-continue").lower() != b"100-continue":
+    if not is_http_10 and values.get(b"expect", b"100-continue").lower() != b"100-continue":
         raise RefusedRequestError(417, b"expectation_failed", b"This server knows no other expectation than 100.")
 
 

@@ -189,7 +189,7 @@ class RequestReader:
                 raise self._too_large()
         if self._chunks is None and not self._left_bytes:
             self._end(now)
-        elif b"expect" in by_name:
+        elif b"expect" in by_name and not head.is_http_10:  # which knows no interim answers
             self._wants_body()
 
     # -- bodies

@@ -20,5 +20,4 @@ def begin_again(head: RequestHead, *, is_invited: bool) -> bytes:
 
 
 def _first_line(head: RequestHead) -> bytes:
-    query = b"?" + head.query if head.query else b""
-    return b"%b %b%b HTTP/1.%d\r\n" % (head.method, head.path, query, 0 if head.is_http_10 else 1)
+    return b"%b %b HTTP/1.%d\r\n" % (head.method, head.target, 0 if head.is_http_10 else 1)

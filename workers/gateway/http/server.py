@@ -105,10 +105,9 @@ class ClientConnection(ClosingConnection):
     def response_done(self, *, must_close: bool = False) -> None:
         """The current request is answered: takes up the next one, or closes as HTTP asks."""
         request, self.current, self.owner = self.current, None, None
-        is_over = self.is_last and not self._waiting
         if request is not None and request.sink is not None:
             request.sink.abandon()
-        if must_close or self.is_closing or is_over or request is None or not request.keeps_alive:
+        if must_close or self.is_closing or request is None or not request.keeps_alive:
             self._close()
         elif self._waiting:
             self._loop.call_soon(self._next)

@@ -32,7 +32,8 @@ WORKFLOW_TRAITS = (WORKFLOW_STEP, WORKFLOW_STEPS, WORKFLOW_DEADLINE, WORKFLOW_TO
 TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WORKFLOW_ID, *WORKFLOW_TRAITS))
 
 # Between gateways: a request that came from another one, the version that was chosen there, that it was a gateway, and
-# that a limit of requests has counted it already. Of others only the first is heard: it stays where it is asked for.
+# that a limit of requests has counted it already. Of others only the first is heard, and only of requests for engines:
+# such a one stays where it is asked for.
 FORWARDED = b"x-tokenyard-forwarded"
 # The value of that where it is to be answered here, whatever comes.
 STAYS = b"1"

@@ -114,8 +114,7 @@ class Spool:
         return True
 
     def _keep(self, newest: int) -> None:
-        waiting = list(zip(self._waiting_records, self._waiting, strict=True))
-        for record, line in waiting[-newest:]:
+        for record, line in zip(self._waiting_records[-newest:], self._waiting[-newest:], strict=True):
             self._journal.keep(record, line)
 
     def _note_written(self, records: int) -> None:

@@ -55,6 +55,44 @@ def test_a_stream_cut_short_is_counted_by_its_events():
     assert (stream.usage, stream.input_tokens, stream.events_with_output) == (None, None, 8)
 
 
+OPENING = STREAM[: STREAM.index(b"event: response.output_item.added")]
+TOLD = b'{"type":"response.failed","response":{"model":"demo-chat","usage":{"input_tokens":7,"output_tokens":0}}}'
+FAILURES = [
+    b'event: error\ndata: {"type":"error","code":"x","message":"y","param":null,"sequence_number":2}\n\n',
+    b'event: response.failed\ndata: {"type":"response.failed","response":{"error":{"code":"x"},"usage":null}}\n\n',
+    b'event: unknown\ndata: {"error":{"message":"EngineCore died","code":500}}\n\n',
+    b'data: {"error": {"message": "EngineCore died", "code": 500}}\n\n',
+    b'data: {"type":"response.failed","response":{"usage":null}}\n\n',
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failure_before_any_output_is_one_however_it_is_told(failure):
+    stream = API.open_stream(None)
+    assert run(stream, OPENING, failure) == OPENING + failure
+    assert (stream.has_error, stream.failed_at_once) == (True, True)
+
+
+@pytest.mark.parametrize("failure", FAILURES[:3])
+def test_a_failure_is_held_back_while_another_engine_may_go_on(failure):
+    stream = API.open_stream(None, keeps_text=True)
+    assert stream.feed(OPENING + failure) == OPENING
+    assert (stream.has_error, stream.release_error()) == (True, failure)
+
+
+def test_a_failure_that_tells_usage_is_read_and_named():
+    stream = API.open_stream(("demo-chat", "public"))
+    body = run(stream, OPENING, b"event: response.failed\ndata: " + TOLD + b"\n\n")
+    assert (stream.usage.prompt_tokens, stream.failed_at_once) == (7, False)
+    assert b"demo-chat" not in body
+
+
+def test_an_error_that_is_none_is_none():
+    stream = API.open_stream(None)
+    run(stream, b'data: {"type":"response.created","error": null}\n\n', STREAM)
+    assert not stream.has_error
+
+
 def test_the_model_gets_its_public_name_wherever_it_is_named():
     stream = API.open_stream(("demo-chat", "public"))
     body = run(stream, STREAM)

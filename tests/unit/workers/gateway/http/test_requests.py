@@ -220,6 +220,16 @@ def test_a_client_is_invited_to_send_its_body_only_when_there_is_one():
     assert len(invited) == 2
 
 
+@pytest.mark.parametrize("expected", [b"100-continue", b"a miracle"])
+def test_http_1_0_knows_no_expectations(expected):
+    invited, taken = [], []
+    reader = RequestReader(taken.append, lambda: invited.append(1))
+    head = b"POST /v1/x HTTP/1.0\r\nExpect: " + expected + b"\r\nContent-Length: 2\r\n\r\n"
+    reader.feed(head, 0.0)
+    reader.feed(b"{}", 0.0)
+    assert (invited, [request.body for request in taken]) == ([], [b"{}"])
+
+
 @pytest.mark.parametrize(
     ("version", "option", "expected"),
     [

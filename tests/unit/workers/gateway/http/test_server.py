@@ -13,13 +13,15 @@ ASKED = b"GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n"
 
 class Transport:
     def __init__(self):
-        self.is_closed = False
+        self.is_closed = self.is_paused = False
 
     def set_write_buffer_limits(self, high): ...
     def can_write_eof(self):
         return False
 
-    def pause_reading(self): ...
+    def pause_reading(self):
+        self.is_paused = True
+
     def resume_reading(self): ...
 
     def is_closing(self):
@@ -100,4 +102,48 @@ def test_after_nonsense_nothing_more_is_taken_up(connection):
 
     assert connection._turn.written.count(b" 200 ") == 2
     assert connection._turn.written.endswith(b'"code":"invalid_http"}}')
+    assert connection.transport.is_closed
+
+
+def test_one_that_is_closed_while_it_idles_reads_nothing_more(connection):
+    """So its kernel resets whatever comes: nobody has begun on that, and a gateway that asked asks another."""
+    connection.data_received(ASKED)
+    connection.close_when_idle()
+    assert not connection.transport.is_closed
+
+    connection.respond(200, [], b"")
+    assert connection._turn.written.endswith(b"connection: close\r\n\r\n")
+
+    idle = ClientConnection(lambda connection, request: None, Connections(), Turn())
+    idle.connection_made(Transport())
+    idle.close_when_idle()
+    assert idle.transport.is_closed
+    assert idle.transport.is_paused
+
+
+def test_what_comes_before_it_is_known_whether_the_last_answer_was_heard_is_answered_too(connection):
+    connection.data_received(ASKED)
+    connection.before_end = lambda: None
+    connection.respond(200, [], b"")
+    connection.close_when_idle()
+    assert not connection.is_closing
+
+    connection.data_received(ASKED)
+    assert connection.current is not None
+    connection.before_end = None
+    connection.respond(503, [], b"")
+    assert b" 503 " in connection._turn.written
+    assert connection.transport.is_closed
+
+
+def test_one_whose_answer_had_begun_before_it_was_the_last_stays_until_it_idles(connection):
+    connection.data_received(ASKED)
+    assert b"connection: close" not in connection.head(200, b"")
+    connection.close_after_next_answer()
+    connection.response_done()
+    assert not connection.transport.is_closed
+
+    connection.data_received(ASKED)
+    connection.respond(200, [], b"")
+    assert connection._turn.written.endswith(b"connection: close\r\n\r\n")
     assert connection.transport.is_closed
