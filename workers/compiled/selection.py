@@ -28,6 +28,7 @@ _PATTERNS = (
     "workers/scheduling/p[!e]*/*.py",
     "workers/simulator/decodes.py",
     "workers/simulator/engine.py",
+    "workers/simulator/finishing.py",
     "workers/simulator/job.py",
     "workers/simulator/kv_cache.py",
     "workers/simulator/leap.py",

@@ -12,12 +12,12 @@ from workers.scheduling.kv_limits import KVLimits
 from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.pacing import pause_for_pace
 from workers.scheduling.planning.backlog import Backlog
-from workers.scheduling.planning.price import BidPrices
+from workers.scheduling.planning.price import PRICE_EVERY_S, BidPrices
 from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.prefix.lookup import PrefixLookup
 from workers.scheduling.standstill import Standstill
 from workers.scheduling.ticket import Ticket
-from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
+from workers.scheduling.tuning import Tuning
 
 MAX_SCANNED = 4
 BACKLOG_AGE_S = 0.005

@@ -1,5 +1,7 @@
 """What an engine says of its KV cache, as far as it can be believed."""
 
+from math import inf
+
 from workers.scheduling.interface import EngineReport
 from workers.scheduling.ticket import Ticket
 
@@ -7,7 +9,6 @@ REPORT_MAX_AGE_S = 2.0
 MOST_IDLE_USAGE = 0.05
 EXCESS = 2.0
 BELIEVED_S = 5.0
-NEVER = float("-inf")
 
 
 class KVReports:
@@ -21,10 +22,10 @@ class KVReports:
     __slots__ = ("_counts_cached", "_most_running", "_odd_since", "_usage", "sent_since", "taken_at")
 
     def __init__(self) -> None:
-        self.taken_at = NEVER
+        self.taken_at = -inf
         self._usage: float | None = None
         self._most_running = 0
-        self._odd_since = NEVER
+        self._odd_since = -inf
         self._counts_cached = False
         self.sent_since = 0.0
 
@@ -54,7 +55,7 @@ class KVReports:
         return None if self._counts_cached or now - self.taken_at > REPORT_MAX_AGE_S else self._usage
 
     def age_s(self, now: float) -> float | None:
-        return None if self.taken_at == NEVER else now - self.taken_at
+        return None if self.taken_at == -inf else now - self.taken_at
 
     def _doubt(self, report: EngineReport, running: int, most_share: float) -> None:
         """What others run there is theirs to use: an engine that runs more than we know of may say what it will."""
@@ -62,8 +63,8 @@ class KVReports:
         is_ours_alone = told is not None and told <= max(running, self._most_running)
         usage = report.kv_usage or 0.0
         if not is_ours_alone or usage <= MOST_IDLE_USAGE + EXCESS * most_share:
-            self._odd_since = NEVER
-        elif self._odd_since == NEVER:
+            self._odd_since = -inf
+        elif self._odd_since == -inf:
             self._odd_since = report.taken_at
         else:
             self._counts_cached = report.taken_at - self._odd_since >= BELIEVED_S

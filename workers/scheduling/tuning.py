@@ -48,4 +48,3 @@ SOFT_TTFT_S = (2.0, 8.0, 32.0)
 """The order of requests without an SLO, by rank of their class: what has waited longer than that goes first."""
 CLASS_WEIGHTS = (4.0, 2.0, 1.0)
 """Value of a request in time by rank of its class, and the class's guaranteed share against the others."""
-PRICE_EVERY_S = 0.25

@@ -1,6 +1,7 @@
 """The sequences of an engine that gain a token each step."""
 
 from workers.simulator.engine_limits import BLOCK_TOKENS
+from workers.simulator.finishing import Finishing
 from workers.simulator.job import Job
 
 
@@ -14,13 +15,13 @@ class Decodes:
         self.step = 0
         self.context_tokens = 0
         self._growing = [0] * BLOCK_TOKENS
-        self._finishing: dict[int, list[Job]] = {}
+        self._finishing = Finishing()
 
     def join(self, job: Job, remaining_tokens: int) -> None:
         job.joined_step = self.step
         job.finish_step = self.step + remaining_tokens
         self.jobs[job.number] = job
-        self._finishing.setdefault(job.finish_step, []).append(job)
+        self._finishing.add(job)
         self.context_tokens += job.prefill_tokens
         self._growing[(self.step - job.prefill_tokens) % BLOCK_TOKENS] += 1
 
@@ -30,14 +31,11 @@ class Decodes:
 
     def take_finished(self) -> list[Job]:
         """Those whose last token the last step made; each is still to `leave`."""
-        return self._finishing.pop(self.step, [])
+        return self._finishing.pop(self.step)
 
     def stop(self, job: Job) -> int:
         """Before its end; its tokens in the KV cache."""
-        finishing = self._finishing[job.finish_step]
-        finishing.remove(job)
-        if not finishing:
-            del self._finishing[job.finish_step]
+        self._finishing.remove(job)
         return self.leave(job)
 
     def leave(self, job: Job) -> int:
@@ -59,7 +57,7 @@ class Decodes:
 
     def steps_at_most(self, steps: int) -> int:
         """Until one of them ends."""
-        return min(steps, min(self._finishing) - self.step) if self._finishing else steps
+        return min(steps, self._finishing.next_step() - self.step) if len(self._finishing) else steps
 
     def blocks_grown(self, first: int, last: int) -> int:
         """Blocks that steps `first` to `last` (exclusive) from now need."""

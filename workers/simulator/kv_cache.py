@@ -4,19 +4,23 @@ import heapq
 
 
 class Run:
-    """Cached units that follow each other, below the run they continue. `pins` counts running sequences through it."""
+    """Cached units that follow each other, below the run they continue. `pins` counts running sequences through it.
 
-    __slots__ = ("children", "parent", "pins", "units", "used_at")
+    The first `count` of its units are there: those behind them were evicted.
+    """
+
+    __slots__ = ("children", "count", "parent", "pins", "units", "used_at")
 
     def __init__(self, units: tuple[int, ...], parent: "Run | None") -> None:
         self.units = units
+        self.count = len(units)
         self.parent = parent
         self.children: dict[int, Run] = {}
         self.pins = 0
         self.used_at = 0
 
     def __repr__(self) -> str:
-        return f"Run({len(self.units)} units, {self.pins} pins, {len(self.children)} children)"
+        return f"Run({self.count} units, {self.pins} pins, {len(self.children)} children)"
 
 
 class KVCache:
@@ -53,10 +57,10 @@ class KVCache:
             child = run.children.get(units[covered])
             if child is None:
                 break
-            end = covered + len(child.units)
-            if end > count or units[end - 1] != child.units[-1]:
-                child = self._split(child, _common(child.units, units, covered, count))
-                return child, covered + len(child.units)
+            end = covered + child.count
+            if end > count or units[end - 1] != child.units[child.count - 1]:
+                child = self._split(child, _common(child, units, covered, count))
+                return child, covered + child.count
             run, covered = child, end
         return run, covered
 
@@ -64,7 +68,7 @@ class KVCache:
         node: Run | None = run
         while node is not None:
             if node.pins == 0:
-                blocks = len(node.units) * self.unit_blocks
+                blocks = node.count * self.unit_blocks
                 self.pinned += blocks
                 self._idle -= blocks
             node.pins += 1
@@ -77,7 +81,7 @@ class KVCache:
             node.pins -= 1
             node.used_at = self._clock
             if node.pins == 0:
-                blocks = len(node.units) * self.unit_blocks
+                blocks = node.count * self.unit_blocks
                 self.pinned -= blocks
                 self._idle += blocks
                 self._offer(node)
@@ -122,7 +126,7 @@ class KVCache:
         head.children[child.units[length]] = child
         if child.parent is not None:
             child.parent.children[child.units[0]] = head
-        child.units = child.units[length:]
+        child.units, child.count = child.units[length : child.count], child.count - length
         child.parent = head
         return head
 
@@ -140,10 +144,10 @@ class KVCache:
 
     def _trim(self, run: Run, units: int) -> int:
         """Evicts up to `units` from the end of a leaf; returns the blocks that became empty."""
-        gone = min(units, len(run.units))
+        gone = min(units, run.count)
         self._idle -= gone * self.unit_blocks
-        if gone < len(run.units):
-            run.units = run.units[:-gone]
+        if gone < run.count:
+            run.count -= gone
             self._offer(run)
         elif run.parent is not None:
             parent, run.parent = run.parent, None
@@ -152,12 +156,12 @@ class KVCache:
         return gone * self.unit_blocks
 
 
-def _common(run_units: tuple[int, ...], units: tuple[int, ...], start: int, count: int) -> int:
+def _common(run: Run, units: tuple[int, ...], start: int, count: int) -> int:
     """How many units of a run a prompt has from `start` on, before its unit number `count`; the first is one."""
-    low, high = 1, min(len(run_units), count - start)
+    low, high = 1, min(run.count, count - start)
     while low < high:
         middle = (low + high + 1) // 2
-        if run_units[middle - 1] == units[start + middle - 1]:
+        if run.units[middle - 1] == units[start + middle - 1]:
             low = middle
         else:
             high = middle - 1

@@ -17,7 +17,7 @@ from workers.simulator.reports import Gauge, ReportClock
 from workers.simulator.workloads.workload import Session, Workload
 
 VERSION = "v"
-_ARRIVAL, _STEP, _REPORT, _TICK = range(4)
+_ARRIVAL, _STEP, _REPORT, _TICK = 0, 1, 2, 3
 MIN_TICK_S = 0.001
 MARGIN = 0.02
 """What would not fit into an engine's KV cache is refused, as by a limit of the context."""

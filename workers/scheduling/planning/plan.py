@@ -4,11 +4,11 @@ from math import inf
 
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.late import LateTickets
-from workers.scheduling.planning.price import PRICED_LOAD, WINDOW_S, BidPrices
+from workers.scheduling.planning.price import PRICE_EVERY_S, PRICED_LOAD, WINDOW_S, BidPrices
 from workers.scheduling.planning.slots import DeadlineSlots
 from workers.scheduling.planning.ticket_heap import TicketHeap
 from workers.scheduling.ticket import State, Ticket
-from workers.scheduling.tuning import PRICE_EVERY_S, Tuning
+from workers.scheduling.tuning import Tuning
 
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1

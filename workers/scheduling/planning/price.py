@@ -7,6 +7,7 @@ from math import inf, log2
 from workers.scheduling.planning.shares import dominant_shares
 
 WINDOW_S = 20.0
+PRICE_EVERY_S = 0.25
 BUCKETS_PER_OCTAVE = 32
 """Two per cent of density each: of much that is nearly alike a wide one would let in all or nothing."""
 ROUNDING = 1e-6

@@ -1,13 +1,15 @@
 """Waiting work by deadline, in a segment tree that knows the worst overload of any prefix."""
 
 import heapq
+from collections.abc import Iterable
 from math import inf
 
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.ticket import Ticket
 
 DEPTH = 12
-SLOTS = 1 << DEPTH
+SLOTS = 4096
+"""2 to the power of DEPTH, written out so that the compiler knows it."""
 SLOT_S = 0.01
 
 
@@ -42,8 +44,7 @@ class DeadlineSlots:
             self._put(ticket)
         for slot in self._heaps:
             self._load_leaf(slot)
-        if self._heaps:
-            self._pull_all()
+        self._pull_above(self._heaps)
 
     def advance(self, now: float) -> None:
         """Starts over when half of the slots lie in the past."""
@@ -84,7 +85,10 @@ class DeadlineSlots:
         return ticket.prefill_s + backlog.total_s - self.capacity * (ends_at - now) > allowed_s
 
     def _slot_at(self, at: float) -> int:
-        return int(min(SLOTS - 1, max(0.0, (at - self._start) / SLOT_S)))
+        place = (at - self._start) / SLOT_S
+        if not place > 0.0:
+            return 0
+        return SLOTS - 1 if place >= SLOTS - 1 else int(place)
 
     def _put(self, ticket: Ticket) -> None:
         ticket.slot = self._slot_at(ticket.finish_by)
@@ -100,22 +104,32 @@ class DeadlineSlots:
     def _update(self, slot: int) -> None:
         self._load_leaf(slot)
         sums, prefixes, leasts = self._sum, self._prefix, self._least
-        node = (slot + SLOTS) >> 1
-        while node:
-            left, right = 2 * node, 2 * node + 1
-            sums[node] = sums[left] + sums[right]
-            through = sums[left] + prefixes[right]
-            prefixes[node] = max(prefixes[left], through)
-            leasts[node] = min(leasts[right], leasts[left])
+        node = slot + SLOTS
+        work_s, prefix_s, least = sums[node], prefixes[node], leasts[node]
+        while node > 1:
+            if node & 1:
+                left_s = sums[node - 1]
+                prefix_s = max(prefixes[node - 1], left_s + prefix_s)
+                work_s = left_s + work_s
+                least = min(leasts[node - 1], least)
+            else:
+                prefix_s = max(prefix_s, work_s + prefixes[node + 1])
+                work_s += sums[node + 1]
+                least = min(leasts[node + 1], least)
             node >>= 1
+            sums[node], prefixes[node], leasts[node] = work_s, prefix_s, least
 
-    def _pull_all(self) -> None:
+    def _pull_above(self, slots: Iterable[int]) -> None:
+        """All nodes that have one of these below them, from the leaves to the root."""
         sums, prefixes, leasts = self._sum, self._prefix, self._least
-        for node in range(SLOTS - 1, 0, -1):
-            left, right = 2 * node, 2 * node + 1
-            sums[node] = sums[left] + sums[right]
-            prefixes[node] = max(prefixes[left], sums[left] + prefixes[right])
-            leasts[node] = min(leasts[left], leasts[right])
+        nodes = {(slot + SLOTS) >> 1: None for slot in slots}
+        while nodes:
+            for node in nodes:
+                left, right = 2 * node, 2 * node + 1
+                sums[node] = sums[left] + sums[right]
+                prefixes[node] = max(prefixes[left], sums[left] + prefixes[right])
+                leasts[node] = min(leasts[left], leasts[right])
+            nodes = {node >> 1: None for node in nodes if node > 1}
 
     def _least_in(self, slot: int) -> float:
         heap = self._heaps.get(slot)

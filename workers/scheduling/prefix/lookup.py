@@ -6,6 +6,7 @@ from workers.scheduling.prefix.index import PREFIX_LEVELS, PrefixIndex
 from workers.scheduling.ticket import Matches, Ticket
 
 MAX_WITH_PREFIX = 2
+MAX_MASKS = 1000
 NO_HITS: dict[int, int] = {}
 
 
@@ -14,6 +15,7 @@ class PrefixLookup:
 
     def __init__(self, index: PrefixIndex, endpoints: dict[int, EndpointModel]) -> None:
         self._index = index
+        self._numbers: dict[int, list[int]] = {}
         self._endpoints = endpoints
 
     def find(self, ticket: Ticket) -> None:
@@ -47,6 +49,8 @@ class PrefixLookup:
     def _hits(self, request: Request, matches: Matches) -> dict[int, int]:
         hits: dict[int, int] = {}
         for blocks, mask in matches:
+            if len(hits) == MAX_WITH_PREFIX:
+                break
             tokens = _tokens_of(request, blocks)
             for number in self._least_running(mask, MAX_WITH_PREFIX - len(hits)):
                 hits[number] = tokens
@@ -54,25 +58,42 @@ class PrefixLookup:
 
     def _least_running(self, mask: int, count: int) -> list[int]:
         """What many share must not always be looked for at the same ones."""
-        numbers = []
-        while mask:
-            bit = mask & -mask
-            numbers.append(bit.bit_length() - 1)
-            mask ^= bit
+        numbers = self._numbers_in(mask)
         if len(numbers) <= count:
             return numbers
-        loads = [self._load_of(number) for number in numbers]
         chosen: list[int] = []
         while len(chosen) < count:
-            place = loads.index(min(loads))
-            chosen.append(numbers.pop(place))
-            del loads[place]
+            chosen.append(self._least_loaded(numbers, chosen))
         return chosen
 
-    def _load_of(self, number: int) -> tuple[int, float]:
+    def _numbers_in(self, mask: int) -> list[int]:
+        """Of a mask; the same few come again and again."""
+        numbers = self._numbers.get(mask)
+        if numbers is None:
+            if len(self._numbers) >= MAX_MASKS:
+                self._numbers.clear()
+            numbers = self._numbers[mask] = _numbers_of(mask)
+        return numbers
+
+    def _least_loaded(self, numbers: list[int], chosen: list[int]) -> int:
         """Of those that run as much, the one that was sent to the longest ago comes first."""
-        endpoint = self._endpoints[number]
-        return len(endpoint.running), endpoint.sent_at
+        best, least, longest_ago = -1, 0, 0.0
+        for number in numbers:
+            endpoint = self._endpoints[number]
+            running, sent_at = len(endpoint.running), endpoint.sent_at
+            is_less = running < least or (running == least and sent_at < longest_ago)
+            if (best < 0 or is_less) and number not in chosen:
+                best, least, longest_ago = number, running, sent_at
+        return best
+
+
+def _numbers_of(mask: int) -> list[int]:
+    numbers = []
+    while mask:
+        bit = mask & -mask
+        numbers.append(bit.bit_length() - 1)
+        mask ^= bit
+    return numbers
 
 
 def _tokens_of(request: Request, blocks: int) -> int:
