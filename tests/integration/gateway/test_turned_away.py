@@ -65,7 +65,7 @@ async def test_when_all_turn_it_away_the_client_gets_the_last_ones_word_at_once(
 
 
 async def test_an_answer_that_never_ends_is_given_up_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("workers.gateway.exchanges.exchange.MAX_WHOLE_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("workers.gateway.exchanges.receiving.MAX_WHOLE_ANSWER_BYTES", 100_000)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     endless = [head, *[b"ffff\r\n" + b" " * 0xFFFF + b"\r\n"] * 4]
     async with (
