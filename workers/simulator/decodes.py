@@ -55,9 +55,9 @@ class Decodes:
         """When so many more steps have ended."""
         return job.generated + (self.step + steps - job.joined_step if job.number in self.jobs else 0)
 
-    def steps_at_most(self, steps: int) -> int:
-        """Until one of them ends."""
-        return min(steps, self._finishing.next_step() - self.step) if len(self._finishing) else steps
+    def steps_left(self) -> int:
+        """Until one of them ends; there is one."""
+        return self._finishing.next_step() - self.step
 
     def blocks_grown(self, first: int, last: int) -> int:
         """Blocks that steps `first` to `last` (exclusive) from now need."""

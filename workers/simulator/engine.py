@@ -17,8 +17,6 @@ from workers.simulator.job import Job
 from workers.simulator.kv_cache import KVCache
 from workers.simulator.leap import Leap
 
-MOST_STEPS = 1_000_000_000
-
 
 class Engine:
     """`begin` says when the leap ends; `end` is called then. `arrive` may come at any time between."""
@@ -149,11 +147,11 @@ class Engine:
 
     def _full_steps(self, job: Job, budget: int) -> int:
         steps = (job.prefill_tokens - job.computed - 1) // budget
-        return self.decodes.steps_at_most(steps)
+        return min(steps, self.decodes.steps_left()) if self.decodes.jobs else steps
 
     def _safe_steps(self) -> int:
         """Steps until the next sequence ends, fewer when the KV cache might run out before."""
-        steps = self.decodes.steps_at_most(MOST_STEPS)
+        steps = self.decodes.steps_left()
         if steps > 1:
             room = self.kv.total - self.kv.used
             steps = min(steps, max(1, (room // len(self.decodes.jobs) - 1) * BLOCK_TOKENS))

@@ -14,10 +14,6 @@ class Finishing:
         self._jobs: dict[int, list[Job]] = {}
         self._steps: list[int] = []
 
-    def __len__(self) -> int:
-        """Steps at which something ends."""
-        return len(self._jobs)
-
     def add(self, job: Job) -> None:
         jobs = self._jobs.get(job.finish_step)
         if jobs is None:

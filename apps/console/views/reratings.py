@@ -19,7 +19,7 @@ from apps.tenants.matrix import Permission
 from apps.tenants.selectors import name_tenants
 from apps.usage.models import Rerating
 from apps.usage.policies.pricing import usd_from_pico
-from apps.usage.selectors.reratings import get_rerating, list_reratings
+from apps.usage.selectors.reratings import get_rerating, list_reratings, sum_figures
 from apps.usage.services.rerating import NOBODY, apply_rerating, cancel_rerating, start_rerating
 
 SHOWN = 100
@@ -48,11 +48,11 @@ def _start(request: ConsoleRequest, form: ReratingForm) -> Rerating:
 def rerating(request: ConsoleRequest, rerating_id: UUID) -> HttpResponseBase:
     found = get_rerating(rerating_id)
     lines = _lines_of(found)
-    names = ("records", "changed", "before_usd", "after_usd", "change_usd")
+    totals = sum_figures(found.figures)
     context = {
         "rerating": found,
         "lines": lines,
-        "totals": {name: sum(line[name] for line in lines) for name in names} if lines else None,
+        "totals": totals | {"change_usd": totals["after_usd"] - totals["before_usd"]} if lines else None,
         "events": list_entries_of(subject_type="rerating", subject_id=str(found.pk)),
     }
     return render_page(request, "rerating.html", context)

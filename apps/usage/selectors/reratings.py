@@ -1,11 +1,15 @@
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from apps.common.errors import NotFoundError
 from apps.usage.models import Rerating, ReratingState
+from apps.usage.policies.pricing import usd_from_pico
+
+FIGURES = ("records", "changed", "before_pico_usd", "after_pico_usd")
 
 
 def list_reratings() -> QuerySet[Rerating]:
@@ -30,6 +34,13 @@ def list_applied(start: datetime, end: datetime, tenant_ids: Collection[UUID]) -
     rows = _rows_of(ReratingState.APPLIED, start, end).filter(result__has_any_keys=[str(each) for each in tenant_ids])
     found = rows.values_list("number", "result")
     return sorted(number for number, result in found if any(_has_changed(result, each) for each in tenant_ids))
+
+
+def sum_figures(figures: dict[str, dict[str, int]]) -> dict[str, Any]:
+    """Of all tenants together, the money in USD."""
+    sums = {name: sum(line[name] for line in figures.values()) for name in FIGURES}
+    money = {f"{when}_usd": usd_from_pico(sums[f"{when}_pico_usd"]) for when in ("before", "after")}
+    return {"records": sums["records"], "changed": sums["changed"], **money}
 
 
 def _has_changed(result: dict[str, dict[str, int]], tenant_id: UUID) -> bool:

@@ -18,8 +18,9 @@ from apps.common.saving import save_checked
 from apps.common.tasks_by_name import enqueue_on_commit
 from apps.usage.models import Rerating, ReratingState, UsageRecord
 from apps.usage.models.prices import RUNNING
-from apps.usage.policies.pricing import Tariffs, usd_from_pico
+from apps.usage.policies.pricing import Tariffs
 from apps.usage.selectors.prices import load_book
+from apps.usage.selectors.reratings import FIGURES, sum_figures
 from apps.usage.services.partitions import first_kept_day
 from apps.usage.services.rating import (
     BATCH_RECORDS,
@@ -34,7 +35,6 @@ from apps.usage.services.rating import (
 
 LOOP = "usage.rerate"
 NOBODY = "nobody"
-FIGURES = ("records", "changed", "before_pico_usd", "after_pico_usd")
 
 
 @transaction.atomic
@@ -131,10 +131,5 @@ def _add_figures(figures: dict[str, Any], rated: Iterable[Rated]) -> None:
 
 def _in_all(figures: dict[str, Any]) -> dict[str, Any]:
     """What auditors read; by tenant it stands in the re-rating itself."""
-    sums = {name: sum(line[name] for line in figures.values()) for name in FIGURES}
-    return {
-        "records": sums["records"],
-        "changed": sums["changed"],
-        "before_usd": str(usd_from_pico(sums["before_pico_usd"])),
-        "after_usd": str(usd_from_pico(sums["after_pico_usd"])),
-    }
+    sums = sum_figures(figures)
+    return sums | {name: str(sums[name]) for name in ("before_usd", "after_usd")}

@@ -13,6 +13,7 @@ from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.apis.spoken import SpokenMessage
 from workers.gateway.errors import GatewayError
 from workers.gateway.payload.bodies import Answer, Usage
+from workers.gateway.payload.labels import REQUEST_ID
 
 # https://docs.anthropic.com/en/api/errors; what is missing here is an api_error.
 _ERROR_TYPES = {
@@ -41,7 +42,7 @@ class Anthropic:
 
     def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:
         """Anthropic's own name of it too, which its SDK reads."""
-        return [(name, request_id.encode()) for name in (b"x-request-id", b"request-id")]
+        return [(name, request_id.encode()) for name in (REQUEST_ID, b"request-id")]
 
     def error_body(self, error: GatewayError) -> bytes:
         kind = _ERROR_TYPES.get(error.status, "api_error")

@@ -6,6 +6,7 @@ from msgspec import Struct
 from workers.gateway.apis.interface import AnswerStream
 from workers.gateway.errors import GatewayError
 from workers.gateway.payload.bodies import Answer, Metrics, Usage, read_answer
+from workers.gateway.payload.labels import REQUEST_ID
 
 
 class OpenAI:
@@ -17,7 +18,7 @@ class OpenAI:
         return None
 
     def answer_headers(self, request_id: str) -> list[tuple[bytes, bytes]]:
-        return [(b"x-request-id", request_id.encode())]
+        return [(REQUEST_ID, request_id.encode())]
 
     def error_body(self, error: GatewayError) -> bytes:
         return error.body()

@@ -9,6 +9,7 @@ from workers.gateway.attempts.engines import Engine
 from workers.gateway.http.call import Asker
 from workers.gateway.http.heads import AnswerHead, without_header
 from workers.gateway.http.upstream import AnswerReader, UpstreamError
+from workers.gateway.payload.labels import REQUEST_ID
 
 _COMBINED = "embeddings"
 
@@ -145,7 +146,7 @@ class Call:
 
     def answer_began(self, head: AnswerHead) -> None:
         """Its id is that of one of the requests."""
-        self._head = without_header(head, b"x-request-id")
+        self._head = without_header(head, REQUEST_ID)
 
     def answer_received(self, pieces: list[bytes]) -> None:
         self._pieces += pieces

@@ -8,11 +8,10 @@ from workers.gateway.apis.paths import EnginePath
 from workers.gateway.front.proofs import is_of_a_gateway
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, PROOF, STAYS, note_headers
+from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, PROOF, REQUEST_ID, STAYS, note_headers
 from workers.gateway.snapshots.directory import Directory, Grant
 
 MAX_REQUEST_ID = 128
-REQUEST_ID = b"x-request-id"
 
 
 class Introduction:

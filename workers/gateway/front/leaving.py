@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 
 from workers.gateway import errors
 from workers.gateway.front.rerouting import leave_to_others
@@ -42,7 +42,7 @@ async def drain(surface: Surface, connections: Connections, limits: Limits, grac
     for exchange in list(surface.exchanges):
         if exchange.is_waiting:
             leave_to_others(surface.intake, exchange)
-    await _close_as_they_idle(connections, grace_s)
+    await _wait_for(connections, grace_s, lambda: _close_idle(connections))
     for exchange in list(surface.exchanges):
         exchange.give_up(errors.shutting_down())
     await _wait_for(surface.exchanges, LAST_WORDS_S)
@@ -54,14 +54,9 @@ def _close_idle(connections: Connections) -> None:
         connection.close_when_idle()
 
 
-async def _close_as_they_idle(connections: Connections, grace_s: float) -> None:
+async def _wait_for(ending: Sized, grace_s: float, meanwhile: Callable[[], None] | None = None) -> None:
     deadline = time.monotonic() + grace_s
-    while connections and time.monotonic() < deadline:
+    while ending and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
-        _close_idle(connections)
-
-
-async def _wait_for(ending: Sized, grace_s: float) -> None:
-    deadline = time.monotonic() + grace_s
-    while ending and time.monotonic() < deadline:  # noqa: ASYNC110 - a set has no event
-        await asyncio.sleep(0.02)
+        if meanwhile is not None:
+            meanwhile()

@@ -18,7 +18,7 @@ from workers.gateway.errors import GatewayError
 from workers.gateway.exchanges.exchange import Exchange
 from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.intake import Intake
-from workers.gateway.front.introduction import REQUEST_ID, Introduction, given_id
+from workers.gateway.front.introduction import Introduction, given_id
 from workers.gateway.front.marks import Errand
 from workers.gateway.front.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.front.rerouting import reroute
@@ -29,6 +29,7 @@ from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.limits.admission import Limits
+from workers.gateway.payload.labels import REQUEST_ID
 from workers.gateway.records.journal import Journal
 from workers.gateway.records.metering import Meter
 from workers.gateway.snapshots.directory import Directory, Grant
@@ -40,7 +41,9 @@ _HEALTH = b"/health"
 _RATE_HEADERS = [
     f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
 ]
-_EXPOSED_HEADERS = ", ".join(["x-request-id", "retry-after", "server-timing", "x-degraded-to", *_RATE_HEADERS]).encode()
+_EXPOSED_HEADERS = ", ".join(
+    [REQUEST_ID.decode(), "retry-after", "server-timing", "x-degraded-to", *_RATE_HEADERS]
+).encode()
 
 
 Handle = Callable[[ClientConnection, HttpRequest], None]

@@ -45,9 +45,10 @@ CHOSEN_VERSION = b"x-tokenyard-version"
 PROOF = b"x-tokenyard-peer"
 COUNTED = b"x-tokenyard-counted"
 
+REQUEST_ID = b"x-request-id"
 _STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
 _TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))
-_OF_THE_MESSAGE = {b"x-session-id", b"x-request-id", b"traceparent", b"content-type"}
+_OF_THE_MESSAGE = {b"x-session-id", REQUEST_ID, b"traceparent", b"content-type"}
 _NOTED = TERMS_HEADERS | _OF_THE_MESSAGE | {DEGRADE, FORWARDED, CHOSEN_VERSION, PROOF, COUNTED}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")

@@ -54,15 +54,18 @@ class ClassQueue:
 
     def highest_rank(self) -> int | None:
         """Of all that wait."""
-        return min((rank for rank, queue in self._queues.items() if queue.first() is not None), default=None)
+        return min(self._waiting_ranks(), default=None)
 
     def look(self) -> Iterator[Ticket]:
         """All that wait, in the order in which they would go if nobody were charged for it."""
-        ranks = [rank for rank, queue in self._queues.items() if queue.first() is not None]
+        ranks = self._waiting_ranks()
         if not ranks:
             return iter(())
         self._set_floor(min([self._clocks[rank] for rank in ranks]))
         return self._queues[ranks[0]].waiting() if len(ranks) == 1 else self._merged(ranks)
+
+    def _waiting_ranks(self) -> list[int]:
+        return [rank for rank, queue in self._queues.items() if queue.first() is not None]
 
     def _merged(self, ranks: list[int]) -> Iterator[Ticket]:
         waiting = {rank: self._queues[rank].waiting() for rank in ranks}

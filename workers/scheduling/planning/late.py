@@ -35,9 +35,11 @@ class LateTickets:
     def above(self, rank: int) -> Ticket | None:
         """The first of the highest class, if that is above the rank."""
         for known in sorted(self._heaps):
+            if known >= rank:
+                break
             ticket = self._heaps[known].first()
-            if known >= rank or ticket is not None:
-                return ticket if known < rank else None
+            if ticket is not None:
+                return ticket
         return None
 
     def pop(self, ticket: Ticket) -> None:

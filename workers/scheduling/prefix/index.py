@@ -219,11 +219,9 @@ class PrefixIndex:
 
     def _match_each(self, blocks: tuple[int, ...], mask: int) -> list[tuple[int, int]]:
         by_count: dict[int, int] = {}
-        while mask:
-            bit = mask & -mask
-            count = self.count(blocks, bit.bit_length() - 1)
-            by_count[count] = by_count.get(count, 0) | bit
-            mask ^= bit
+        for number in numbers_in(mask):
+            count = self.count(blocks, number)
+            by_count[count] = by_count.get(count, 0) | 1 << number
         return sorted(((count, found) for count, found in by_count.items() if count), reverse=True)[:PREFIX_LEVELS]
 
     def _first_hole(self, blocks: tuple[int, ...], endpoint: int) -> int:
@@ -257,3 +255,13 @@ class PrefixIndex:
             mask = masks.pop(block)
             if mask != bit:
                 masks[block] = mask & ~bit
+
+
+def numbers_in(mask: int) -> list[int]:
+    """Of the endpoints whose bits are set, the least first."""
+    numbers = []
+    while mask:
+        bit = mask & -mask
+        numbers.append(bit.bit_length() - 1)
+        mask ^= bit
+    return numbers

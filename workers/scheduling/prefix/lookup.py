@@ -2,7 +2,7 @@
 
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
-from workers.scheduling.prefix.index import PREFIX_LEVELS, PrefixIndex
+from workers.scheduling.prefix.index import PREFIX_LEVELS, PrefixIndex, numbers_in
 from workers.scheduling.ticket import Matches, Ticket
 
 MAX_WITH_PREFIX = 2
@@ -72,7 +72,7 @@ class PrefixLookup:
         if numbers is None:
             if len(self._numbers) >= MAX_MASKS:
                 self._numbers.clear()
-            numbers = self._numbers[mask] = _numbers_of(mask)
+            numbers = self._numbers[mask] = numbers_in(mask)
         return numbers
 
     def _least_loaded(self, numbers: list[int], chosen: list[int]) -> int:
@@ -85,15 +85,6 @@ class PrefixLookup:
             if (best < 0 or is_less) and number not in chosen:
                 best, least, longest_ago = number, running, sent_at
         return best
-
-
-def _numbers_of(mask: int) -> list[int]:
-    numbers = []
-    while mask:
-        bit = mask & -mask
-        numbers.append(bit.bit_length() - 1)
-        mask ^= bit
-    return numbers
 
 
 def _tokens_of(request: Request, blocks: int) -> int:
