@@ -2,7 +2,8 @@
 
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.interface import Request
-from workers.scheduling.prefix.index import PREFIX_LEVELS, PrefixIndex, numbers_in
+from workers.scheduling.prefix.index import PrefixIndex
+from workers.scheduling.prefix.levels import PREFIX_LEVELS, numbers_in
 from workers.scheduling.ticket import Matches, Ticket
 
 MAX_WITH_PREFIX = 2

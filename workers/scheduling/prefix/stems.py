@@ -4,10 +4,11 @@
 class Stem:
     """Blocks of a prompt from its block number `begin` on, below the stem that they continue.
 
-    `holders` are running requests that have all of it, `used` is when it was used last: each for who wants it.
+    `holders` are running requests that have all of it, `uses` endpoints that do, with their last use of it, and `mask`
+    the same endpoints as bits: each for who wants it.
     """
 
-    __slots__ = ("begin", "blocks", "branches", "holders", "parent", "used")
+    __slots__ = ("begin", "blocks", "branches", "holders", "mask", "parent", "uses")
 
     def __init__(self, blocks: tuple[int, ...], begin: int, parent: "Stem | None") -> None:
         self.blocks = blocks
@@ -15,7 +16,8 @@ class Stem:
         self.parent = parent
         self.branches: dict[int, Stem] = {}
         self.holders = 0
-        self.used = 0
+        self.uses: dict[int, int] = {}
+        self.mask = 0
 
     def end(self) -> int:
         return self.begin + len(self.blocks)
@@ -55,10 +57,20 @@ class StemTree:
             else:
                 end = branch.common_end(prompt)
                 if end < branch.end():
-                    branch = _part(branch, end - branch.begin)
+                    branch = self.part(branch, end - branch.begin)
             stem, done = branch, branch.end()
             stems.append(stem)
         return stems
+
+    def part(self, stem: Stem, length: int) -> Stem:
+        """Its beginning as a stem of its own; the stem itself is the rest, so who knows it by its end still does."""
+        head = Stem(stem.blocks[:length], stem.begin, stem.parent)
+        head.holders, head.uses, head.mask = stem.holders, dict(stem.uses), stem.mask
+        if stem.parent is not None:
+            stem.parent.branches[stem.blocks[0]] = head
+        stem.blocks, stem.begin, stem.parent = stem.blocks[length:], stem.begin + length, head
+        head.branches[stem.blocks[0]] = stem
+        return head
 
     def remove(self, stem: Stem) -> None:
         """With all that follows it."""
@@ -70,14 +82,3 @@ class StemTree:
         for stem in found:
             found += stem.branches.values()
         return found
-
-
-def _part(stem: Stem, length: int) -> Stem:
-    """Its beginning as a stem of its own; the stem itself is the rest, so that who knows it by its end still does."""
-    head = Stem(stem.blocks[:length], stem.begin, stem.parent)
-    head.holders, head.used = stem.holders, stem.used
-    if stem.parent is not None:
-        stem.parent.branches[stem.blocks[0]] = head
-    stem.blocks, stem.begin, stem.parent = stem.blocks[length:], stem.begin + length, head
-    head.branches[stem.blocks[0]] = stem
-    return head

@@ -16,7 +16,7 @@ from workers.scheduling.peers.orders import deadline_at
 from workers.scheduling.peers.registry import build_peer
 from workers.scheduling.planning.backlog import Backlog
 from workers.scheduling.planning.price import Demand
-from workers.scheduling.prefix import index as prefix_index
+from workers.scheduling.prefix.index import PrefixIndex
 from workers.scheduling.split import WeightedSplit
 from workers.scheduling.ticket import State, Ticket
 from workers.scheduling.workflows import Workflows
@@ -123,8 +123,8 @@ def test_breakers_and_kinds_of_workflows_are_bounded(monkeypatch):
 
 
 def test_an_engine_that_claims_more_blocks_than_can_be_kept_loses_the_oldest(monkeypatch):
-    monkeypatch.setattr(prefix_index, "MAX_EXACT_BLOCKS", 4)
-    index = prefix_index.PrefixIndex()
+    monkeypatch.setattr("workers.scheduling.prefix.exact.MAX_EXACT_BLOCKS", 4)
+    index = PrefixIndex()
     index.changed(0, [KVChange(stored=(1, 2, 3)), KVChange(stored=(11, 12, 13))])
     assert len(index) == 4
     assert index.count((11, 12, 13), 0) == 3

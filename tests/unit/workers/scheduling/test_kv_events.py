@@ -58,7 +58,7 @@ def test_what_the_engine_said_is_no_guess_though_it_comes_after_what_it_was_aske
 
 def test_a_hole_closes_when_what_followed_is_gone_too():
     index = an_index(KVChange(stored=CHAIN), KVChange(removed=(2,)), KVChange(removed=(3, 4)))
-    assert index._holed == 0
+    assert index._exact.holed == 0
     assert index.count(CHAIN, 0) == 1
 
 
