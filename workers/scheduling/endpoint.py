@@ -10,6 +10,7 @@ from workers.scheduling.kv_reports import KVReports
 from workers.scheduling.latency.paces import Paces
 from workers.scheduling.latency.speed import Pace, Speed
 from workers.scheduling.latency.step_times import StepTimes
+from workers.scheduling.look import Look
 from workers.scheduling.prefix.pins import Pins
 from workers.scheduling.ticket import Ticket
 
@@ -39,6 +40,7 @@ class EndpointModel:
         "is_draining",
         "kv_capacity",
         "kv_tokens",
+        "look",
         "max_batched_tokens",
         "max_running",
         "max_sequences",
@@ -89,6 +91,7 @@ class EndpointModel:
         self.opens_at = 0.0
         self.room_at_tokens = -inf
         self.version = 0
+        self.look = Look()
         self.paces = Paces()
         self.said = KVReports()
         self.sent_at = -inf

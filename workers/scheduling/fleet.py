@@ -41,7 +41,7 @@ class Fleet:
         self._running = 0
         self._backlog_at = -inf
         self._backlog: Backlog | None = None
-        self.considered: list[Verdict] = []
+        self._looked: list[EndpointModel] = []
         self.first_token_at = 0.0
         self.standstill = Standstill()
         self.held = HeldSlots()
@@ -86,7 +86,7 @@ class Fleet:
         """Of those that may be sent to; at most BACKLOG_AGE_S old, unless something was sent since."""
         if now - self._backlog_at > BACKLOG_AGE_S or self._backlog is None:
             self._backlog_at = now
-            self._backlog = Backlog(self._openings.usable.values(), now)
+            self._backlog = Backlog(self._openings.usable, now)
         return self._backlog
 
     # open endpoints
@@ -135,8 +135,8 @@ class Fleet:
 
         `lookup` has set what is cached of it; `first_token_at` is then when the one chosen would answer.
         """
-        considered: list[Verdict] = []
-        self.considered = considered
+        looked: list[EndpointModel] = []
+        self._looked = looked
         best: EndpointModel | None = None
         best_score, best_prefill_s, best_hit_tokens = inf, 0.0, 0
         limits = (self._kv_limits.ceiling(ticket, now), self._kv_limits.headroom())
@@ -145,14 +145,15 @@ class Fleet:
             hit_tokens = self.lookup.tokens_at(ticket, endpoint.number) if hits else 0
             if 0 < hit_tokens <= best_hit_tokens and endpoint.number not in hits and self._is_open(best):
                 continue  # one with the same prefix that runs less can take it
+            looked.append(endpoint)
             if endpoint.running or endpoint.opens_at > now:
                 reason = self._reason_against(ticket, endpoint, hit_tokens, limits, now)
                 if reason:
-                    considered.append((endpoint.endpoint_id, None, 0.0, 0, reason))
+                    endpoint.look.reason = reason
                     continue
             prefill_s = endpoint.prefill_s(prompt_tokens, hit_tokens)
             score = self._score(ticket, endpoint, prefill_s, now)
-            considered.append((endpoint.endpoint_id, score, prefill_s, hit_tokens, ""))
+            endpoint.look.fits(score, prefill_s, hit_tokens)
             if score < best_score:
                 best, best_score, best_prefill_s, best_hit_tokens = endpoint, score, prefill_s, hit_tokens
         if best is None or not self._is_open(best):
@@ -161,6 +162,15 @@ class Fleet:
         # Tokens come at the ends of steps, and the next may have begun: a step later than the prompt alone would take.
         self.first_token_at = self._starts_at(best, now) + best_prefill_s + best.full_s
         return best
+
+    def considered(self) -> list[Verdict]:
+        """By the last choice."""
+        return [endpoint.look.verdict(endpoint.endpoint_id) for endpoint in self._looked]
+
+    def consider_only(self, endpoint: EndpointModel, prefill_s: float) -> None:
+        """In place of a choice."""
+        self._looked = [endpoint]
+        endpoint.look.fits(0.0, prefill_s, 0)
 
     def _is_open(self, endpoint: EndpointModel | None) -> bool:
         return endpoint is not None and endpoint.number in self._open
@@ -175,9 +185,10 @@ class Fleet:
         if patient_until > now:
             found.ends_at(patient_until - ROUNDING_S)
         alike = 0
-        for verdict in self.considered:
-            score = verdict[1]
-            alike += score is not None and score < best_score + ROUNDING_S
+        for endpoint in self._looked:
+            look = endpoint.look
+            if not look.reason and look.score < best_score + ROUNDING_S:
+                alike += 1
         if alike > 1 or len(self._open) > MAX_SCANNED:
             found.ends_at(now)
 
@@ -205,18 +216,18 @@ class Fleet:
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
-        found = {number: self.endpoints[number] for number in ticket.hits} if ticket.hits else {}
-        is_open = self._open
+        hits, is_open = ticket.hits, self._open
+        found = [self.endpoints[number] for number in hits]
+        scanned = is_open
         if len(is_open) > MAX_SCANNED:
-            for number in list(islice(is_open, MAX_SCANNED)):
-                found[number] = is_open[number] = is_open.pop(number)
-        elif not found:
-            found = is_open
-        else:
-            found.update(is_open)
+            scanned = {number: is_open.pop(number) for number in list(islice(is_open, MAX_SCANNED))}
+            is_open.update(scanned)
+        for number, endpoint in scanned.items():
+            if number not in hits:
+                found.append(endpoint)
         if ticket.failed_on is not None and len(found) > 1:
-            found = {number: endpoint for number, endpoint in found.items() if endpoint is not ticket.failed_on}
-        return list(found.values())
+            return [endpoint for endpoint in found if endpoint is not ticket.failed_on]
+        return found
 
     def _reason_against(
         self, ticket: Ticket, endpoint: EndpointModel, hit_tokens: int, kv_limits: tuple[float, float], now: float

@@ -19,11 +19,12 @@ class KVReports:
     away: its word on that is not used any more.
     """
 
-    __slots__ = ("_counts_cached", "_most_running", "_odd_since", "_usage", "sent_since", "taken_at")
+    __slots__ = ("_counts_cached", "_most_running", "_odd_since", "_sent_at", "_usage", "sent_since", "taken_at")
 
     def __init__(self) -> None:
         self.taken_at = -inf
         self._usage: float | None = None
+        self._sent_at = -inf
         self._most_running = 0
         self._odd_since = -inf
         self._counts_cached = False
@@ -31,18 +32,14 @@ class KVReports:
 
     def take(self, report: EngineReport, running: dict[int, Ticket], most_share: float) -> None:
         """`running` are ours, in the order in which they were sent; `most_share` of the cache the most they may use."""
-        taken_at, sent_since = report.taken_at, 0.0
-        self.taken_at, self._usage = taken_at, report.kv_usage
+        self.taken_at, self._usage = report.taken_at, report.kv_usage
         if not self._counts_cached:
             self._doubt(report, len(running), most_share)
         self._most_running = len(running)
-        for ticket in reversed(running.values()):
-            if ticket.sent_at < taken_at:
-                break
-            sent_since += ticket.kv_tokens
-        self.sent_since = sent_since
+        self.sent_since = 0.0 if self._sent_at < self.taken_at else _sent_since(running, self.taken_at)
 
     def sent(self, ticket: Ticket, running: int) -> None:
+        self._sent_at = ticket.sent_at
         self.sent_since += ticket.kv_tokens
         self._most_running = max(running, self._most_running)
 
@@ -68,3 +65,12 @@ class KVReports:
             self._odd_since = report.taken_at
         else:
             self._counts_cached = report.taken_at - self._odd_since >= BELIEVED_S
+
+
+def _sent_since(running: dict[int, Ticket], at: float) -> float:
+    tokens = 0.0
+    for ticket in reversed(running.values()):
+        if ticket.sent_at < at:
+            break
+        tokens += ticket.kv_tokens
+    return tokens

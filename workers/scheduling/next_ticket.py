@@ -80,6 +80,8 @@ class NextTicket:
 
     def _barred(self, now: float) -> Pair | None:
         """Late work of a class above all that is kept: it takes what is held back from those, and would stand empty."""
+        if self._plan.late.first() is None:
+            return None
         rank = self._queue.highest_rank()
         late = self._plan.late.above(rank) if rank else None
         return self._try_on_idle(late, now) if late is not None and self._fleet.idle() else None

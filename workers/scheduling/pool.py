@@ -188,8 +188,9 @@ class Pool:
             choice = self._next.find(look_ahead, now)
             if choice is None:
                 break
-            self._send(*choice, now)
-            sent.append((*choice, 0))
+            ticket, endpoint = choice
+            self._send(ticket, endpoint, now)
+            sent.append((ticket, endpoint, 0))
         return sent
 
     def next_opening_at(self) -> float:
@@ -224,7 +225,7 @@ class Pool:
                 waited_as=waited_as,
                 bid_price=bid_price,
                 endpoint_id=endpoint.endpoint_id if endpoint else "",
-                considered=self.fleet.considered if endpoint else [],
+                considered=self.fleet.considered() if endpoint else [],
                 reason=reason,
             )
         )
@@ -286,7 +287,7 @@ class Pool:
             tokens += ticket.prompt_tokens
             if members and tokens > window.batching.max_tokens:
                 break
-            self.fleet.considered = [(endpoint.endpoint_id, 0.0, ticket.prefill_s, 0, "")]
+            self.fleet.consider_only(endpoint, ticket.prefill_s)
             self._send(ticket, endpoint, now)
             members.append(ticket)
         return members

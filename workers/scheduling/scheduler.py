@@ -236,15 +236,14 @@ class Scheduler(SchedulerState):
         """Takes up endpoints that open by themselves; refuses what has waited in vain; looks for engines that hang."""
         self._tick_at = now + TICK_S
         queues = self._queues
-        usable = {version_id: pool.note_usable(now) for version_id, pool in queues.pools.items() if pool.waiting}
         commands = queues.cancel_lost(now)
         commands += self._watch.due(now)
-        for version_id in list(queues.pools):
-            pool = queues.pools[version_id]
+        for version_id, pool in list(queues.pools.items()):
+            is_usable = pool.note_usable(now)
             for ticket in pool.advance(now):
                 commands += queues.refuse(ticket, "cannot_meet_deadline", now)
             commands += queues.fill(pool, now, LOOK_AHEAD_AT_TICK)
-            if pool.waiting and not usable.get(version_id):
+            if pool.waiting and not is_usable:
                 commands += queues.reject_impatient(pool, now)
             if not pool.waiting and not pool.fleet.endpoints:
                 del queues.pools[version_id]
@@ -254,7 +253,8 @@ class Scheduler(SchedulerState):
         """When to tick at the latest; None while there is nothing to do. It may be past, and changes with any event."""
         due = self._watch.due_at if self.running_total() else inf
         if self._queues.queued.total:
-            due = min(due, self._tick_at, self._queues.next_opening_at())
+            due = min(due, self._tick_at)
+            due = min(due, self._queues.next_opening_at())
         return due if due < inf else None
 
     # -- slots

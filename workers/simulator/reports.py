@@ -34,11 +34,10 @@ class Gauge:
     def report(self, taken_at: float) -> EngineReport:
         """Of a time that is not older than the last one asked for."""
         self.told_at = taken_at
-        for reading in self._kept:
-            if reading[0] == taken_at:
-                break
-        else:
-            reading = self._reading(taken_at)
+        kept = self._kept
+        while kept and kept[0][0] < taken_at:
+            kept.popleft()
+        reading = kept[0] if kept and kept[0][0] == taken_at else self._reading(taken_at)
         return EngineReport(taken_at=taken_at, kv_usage=reading[1], running=reading[2], waiting=reading[3])
 
     def _reading(self, taken_at: float) -> Reading:

@@ -61,8 +61,11 @@ class ClassQueue:
         ranks = self._waiting_ranks()
         if not ranks:
             return iter(())
+        if len(ranks) == 1:
+            self._set_floor(self._clocks[ranks[0]])
+            return self._queues[ranks[0]].waiting()
         self._set_floor(min([self._clocks[rank] for rank in ranks]))
-        return self._queues[ranks[0]].waiting() if len(ranks) == 1 else self._merged(ranks)
+        return self._merged(ranks)
 
     def _waiting_ranks(self) -> list[int]:
         return [rank for rank, queue in self._queues.items() if queue.first() is not None]

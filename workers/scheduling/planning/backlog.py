@@ -1,6 +1,6 @@
 """Prefill that the engines have still to do, as it takes from what a fleet can do by some time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import inf
 
 from workers.scheduling.endpoint import EndpointModel
@@ -13,13 +13,15 @@ class Backlog:
 
     __slots__ = ("ahead_s", "total_s")
 
-    def __init__(self, endpoints: Iterable[EndpointModel], now: float) -> None:
+    def __init__(self, endpoints: dict[int, EndpointModel], now: float) -> None:
         self.ahead_s: list[float] = []
-        for endpoint in endpoints:
+        self.total_s = 0.0
+        for endpoint in endpoints.values():
             if endpoint.prefill_until > now:
                 self.ahead_s.append(endpoint.prefill_until - now)
-        self.ahead_s.sort()
-        self.total_s = sum(self.ahead_s)
+        if self.ahead_s:
+            self.ahead_s.sort()
+            self.total_s = sum(self.ahead_s)
 
     def taken_s(self, until_s: float) -> float:
         """Of what the engines could do in the next `until_s`."""

@@ -11,6 +11,8 @@ DEPTH = 12
 SLOTS = 4096
 """2 to the power of DEPTH, written out so that the compiler knows it."""
 SLOT_S = 0.01
+HALF_S = 20.48
+"""Half of the slots, in seconds: written out as well."""
 
 
 class DeadlineSlots:
@@ -48,7 +50,7 @@ class DeadlineSlots:
 
     def advance(self, now: float) -> None:
         """Starts over when half of the slots lie in the past."""
-        if now - self._start > SLOTS * SLOT_S / 2:
+        if now - self._start > HALF_S:
             self.rebase(self.capacity, now)
 
     def add(self, ticket: Ticket) -> None:

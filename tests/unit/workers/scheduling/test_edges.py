@@ -133,7 +133,7 @@ def test_an_engine_that_claims_more_blocks_than_can_be_kept_loses_the_oldest(mon
 
 
 def test_what_engines_are_busy_with_takes_no_more_than_there_is():
-    backlog = Backlog([SimpleNamespace(prefill_until=at) for at in (1.0, 2.0, 3.0)], 0.0)
+    backlog = Backlog(dict(enumerate(SimpleNamespace(prefill_until=at) for at in (1.0, 2.0, 3.0))), 0.0)
     assert backlog.taken_s(10.0) == 6.0
     assert backlog.taken_s(1.5) == 1.0 + 2 * 1.5
 
@@ -346,7 +346,7 @@ def test_what_is_parked_under_denser_work_becomes_late_in_its_time():
     for ticket in waiting:
         plan._park(ticket)
     plan.prices._prices, plan._price_at = {"t1": 1e12}, bench.now + 60.0
-    plan.advance(Backlog((), bench.now), bench.now + 0.2)
+    plan.advance(Backlog({}, bench.now), bench.now + 0.2)
     assert [ticket.state for ticket in waiting] == [State.PARKED, State.PARKED]
-    plan.advance(Backlog((), bench.now), bench.now + 0.6)
+    plan.advance(Backlog({}, bench.now), bench.now + 0.6)
     assert [ticket.state for ticket in waiting] == [State.PARKED, State.LATE]

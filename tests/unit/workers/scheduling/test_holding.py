@@ -77,7 +77,7 @@ def test_the_reason_is_told_and_passes_with_time():
     answer_some(bench, rank=0)
     arrive_many(bench, rank=2)
     waiting = bench.scheduler.queued_total()
-    assert [verdict[-1] for verdict in bench.scheduler._queues.pools["v1"].fleet.considered] == ["held back"]
+    assert [verdict[-1] for verdict in bench.scheduler._queues.pools["v1"].fleet.considered()] == ["held back"]
     bench.after(200.0, step=0.5)
     assert bench.scheduler.queued_total() < waiting
 

@@ -20,7 +20,7 @@ def a_ticket(number, finish_by, work_s, density=1.0):
 
 
 def a_backlog(*ahead_s, now=0.0):
-    return Backlog([SimpleNamespace(prefill_until=now + seconds) for seconds in ahead_s], now)
+    return Backlog(dict(enumerate(SimpleNamespace(prefill_until=now + seconds) for seconds in ahead_s)), now)
 
 
 NONE = a_backlog()
