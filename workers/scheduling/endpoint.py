@@ -38,6 +38,7 @@ class EndpointModel:
         "endpoint_id",
         "full_s",
         "is_draining",
+        "is_open",
         "kv_capacity",
         "kv_tokens",
         "look",
@@ -89,6 +90,7 @@ class EndpointModel:
         self.paused_until = 0.0
         self.is_draining = False
         self.opens_at = 0.0
+        self.is_open = False
         self.room_at_tokens = -inf
         self.version = 0
         self.look = Look()

@@ -98,13 +98,13 @@ class Fleet:
 
     def reported(self, endpoint: EndpointModel, now: float) -> None:
         """After a report: it changes nothing but the KV cache that is in use; time may have opened the endpoint."""
-        if endpoint.opens_at <= now and endpoint.number not in self._open:
+        if endpoint.opens_at <= now and not endpoint.is_open:
             self._openings.place(endpoint, now)
 
     def eased(self, endpoint: EndpointModel, now: float) -> None:
         """After what can only open it: where nothing is left to prefill, one that was open is so still."""
         self.changes += 1
-        if endpoint.prefilling or endpoint.number not in self._open:
+        if endpoint.prefilling or not endpoint.is_open:
             self._openings.place(endpoint, now)
 
     def open_due(self, now: float) -> bool:
@@ -143,7 +143,7 @@ class Fleet:
         hits, prompt_tokens = ticket.hits, ticket.prompt_tokens
         for endpoint in self._candidates(ticket):
             hit_tokens = self.lookup.tokens_at(ticket, endpoint.number) if hits else 0
-            if 0 < hit_tokens <= best_hit_tokens and endpoint.number not in hits and self._is_open(best):
+            if 0 < hit_tokens <= best_hit_tokens and endpoint.number not in hits and best is not None and best.is_open:
                 continue  # one with the same prefix that runs less can take it
             looked.append(endpoint)
             if endpoint.running or endpoint.opens_at > now:
@@ -156,7 +156,7 @@ class Fleet:
             endpoint.look.fits(score, prefill_s, hit_tokens)
             if score < best_score:
                 best, best_score, best_prefill_s, best_hit_tokens = endpoint, score, prefill_s, hit_tokens
-        if best is None or not self._is_open(best):
+        if best is None or not best.is_open:
             self._stands_still(ticket, best_score, now)
             return None
         # Tokens come at the ends of steps, and the next may have begun: a step later than the prompt alone would take.
@@ -171,9 +171,6 @@ class Fleet:
         """In place of a choice."""
         self._looked = [endpoint]
         endpoint.look.fits(0.0, prefill_s, 0)
-
-    def _is_open(self, endpoint: EndpointModel | None) -> bool:
-        return endpoint is not None and endpoint.number in self._open
 
     def _stands_still(self, ticket: Ticket, best_score: float, now: float) -> None:
         """Nothing is open for the ticket: notes when that could be otherwise without any event.
@@ -216,15 +213,13 @@ class Fleet:
 
     def _candidates(self, ticket: Ticket) -> list[EndpointModel]:
         """Those that have the prefix, and some open ones, another stretch of them each time."""
-        hits, is_open = ticket.hits, self._open
-        found = [self.endpoints[number] for number in hits]
-        scanned = is_open
-        if len(is_open) > MAX_SCANNED:
-            scanned = {number: is_open.pop(number) for number in list(islice(is_open, MAX_SCANNED))}
-            is_open.update(scanned)
-        for number, endpoint in scanned.items():
-            if number not in hits:
-                found.append(endpoint)
+        scanned = self._open
+        if len(scanned) > MAX_SCANNED:
+            scanned = {number: self._open.pop(number) for number in list(islice(self._open, MAX_SCANNED))}
+            self._open.update(scanned)
+        found = [self.endpoints[number] for number in ticket.hits] if ticket.hits else list(scanned.values())
+        if ticket.hits:
+            found += [endpoint for number, endpoint in scanned.items() if number not in ticket.hits]
         if ticket.failed_on is not None and len(found) > 1:
             return [endpoint for endpoint in found if endpoint is not ticket.failed_on]
         return found
@@ -239,7 +234,7 @@ class Fleet:
             return reason
         if 2 * hit_tokens > ticket.prompt_tokens and self._is_hot(ticket, endpoint, hit_tokens):
             return "hot"
-        if endpoint.running and endpoint.number in self._open:
+        if endpoint.running and endpoint.is_open:
             ceiling, headroom = kv_limits
             need = headroom * self._appraiser.kv_tokens(ticket, endpoint, hit_tokens)
             if endpoint.kv_used(now) + need > ceiling * endpoint.kv_capacity:

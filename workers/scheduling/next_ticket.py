@@ -1,5 +1,7 @@
 """What of a pool's queue goes next, and where."""
 
+from math import inf
+
 from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.fleet import Fleet
 from workers.scheduling.ordering.class_queue import ClassQueue
@@ -23,6 +25,7 @@ class NextTicket:
         self._queue = queue
         self._fleet = fleet
         self._sends_until_overdue = 0
+        self._seen = 0.0
 
     def find(self, look_ahead: int, now: float) -> Pair | None:
         """Some endpoint is open. `look_ahead` bounds how many are passed over that wait for a better one."""
@@ -33,12 +36,15 @@ class NextTicket:
         return choice
 
     def stands_still(self, look_ahead: int, now: float) -> bool:
-        """Whether looking again would find again that nothing can go."""
+        """Whether looking again would find again that nothing can go; else `find` looks at who was not seen yet."""
         found = self._fleet.standstill
-        if found.holds(self._changes(), float(look_ahead), now):
+        self._seen = found.seen(self._changes(), now)
+        if self._seen >= look_ahead:
             self.passed_over()
             return True
-        found.look(float(look_ahead), self._plan.next_overdue_at())
+        if not self._seen:
+            found.look(self._plan.next_overdue_at())
+        found.looked_at(float(look_ahead))
         return False
 
     def passed_over(self) -> None:
@@ -66,7 +72,7 @@ class NextTicket:
         """A ticket whose best endpoint is worth waiting for is passed over."""
         passed = 0
         for ticket in self._queue.look():
-            endpoint = self._choose(ticket, now)
+            endpoint = self._choose(ticket, now) if passed >= self._seen else None
             if endpoint is None:
                 passed += 1
                 if passed == look_ahead:
@@ -75,7 +81,7 @@ class NextTicket:
                 self._plan.be_late(ticket)
             else:
                 return ticket, endpoint
-        self._fleet.standstill.looked_at_all()
+        self._fleet.standstill.looked_at(inf)
         return None
 
     def _barred(self, now: float) -> Pair | None:

@@ -25,7 +25,8 @@ class Openings:
         to, of = (self.usable, self.unusable) if endpoint.is_usable(now) else (self.unusable, self.usable)
         to[endpoint.number] = endpoint
         of.pop(endpoint.number, None)
-        if opens_at <= now:
+        endpoint.is_open = opens_at <= now
+        if endpoint.is_open:
             self.open[endpoint.number] = endpoint
             return
         self.open.pop(endpoint.number, None)
@@ -33,6 +34,7 @@ class Openings:
             heapq.heappush(self._opening, (opens_at, endpoint.number, endpoint.version))
 
     def remove(self, endpoint: EndpointModel) -> None:
+        endpoint.is_open = False
         for places in (self.open, self.usable, self.unusable):
             places.pop(endpoint.number, None)
 

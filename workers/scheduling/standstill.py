@@ -8,32 +8,31 @@ ROUNDING_TOKENS = 1.0
 
 
 class Standstill:
-    """What was found when nothing could be sent. It `holds` as long as looking again would find the same.
+    """What was found when nothing could be sent. It holds as long as looking again would find the same.
 
     That is until an event changes a ticket or an endpoint, until a time that a verdict depended on, or until an engine
     reports more room in its KV cache than one of the tickets looked at lacked.
     """
 
-    __slots__ = ("_lacking", "_look_ahead", "_stamp", "_until")
+    __slots__ = ("_lacking", "_seen", "_stamp", "_until")
 
     def __init__(self) -> None:
         self._stamp = -1
         self._until = -inf
-        self._look_ahead = 0.0
+        self._seen = 0.0
         self._lacking: list[EndpointModel] = []
 
-    def look(self, look_ahead: float, until: float) -> None:
-        """Tickets are looked at anew, so many of them."""
+    def look(self, until: float) -> None:
+        """Tickets are looked at anew."""
         self._stamp = -1
         self._until = until
-        self._look_ahead = look_ahead
         for endpoint in self._lacking:
             endpoint.room_at_tokens = -inf
         self._lacking.clear()
 
-    def looked_at_all(self) -> None:
-        """There were no more of them."""
-        self._look_ahead = inf
+    def looked_at(self, count: float) -> None:
+        """So many of them, from the first; inf: there were no more."""
+        self._seen = count
 
     def lacks_room(self, endpoint: EndpointModel, room_at_tokens: float) -> None:
         """A ticket would fit there once no more than that is in use."""
@@ -49,7 +48,11 @@ class Standstill:
         """Nothing could be sent; `stamp` changes with every event."""
         self._stamp = stamp
 
-    def holds(self, stamp: int, look_ahead: float, now: float) -> bool:
-        if stamp != self._stamp or now >= self._until or look_ahead > self._look_ahead:
-            return False
-        return all(endpoint.kv_used(now) > endpoint.room_at_tokens + ROUNDING_TOKENS for endpoint in self._lacking)
+    def seen(self, stamp: int, now: float) -> float:
+        """Of how many tickets, from the first, it holds."""
+        if stamp != self._stamp or now >= self._until:
+            return 0.0
+        for endpoint in self._lacking:
+            if endpoint.kv_used(now) <= endpoint.room_at_tokens + ROUNDING_TOKENS:
+                return 0.0
+        return self._seen

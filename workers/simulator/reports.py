@@ -6,9 +6,6 @@ from math import inf
 from workers.scheduling.interface import EngineReport
 from workers.simulator.engine import Engine
 
-Reading = tuple[float, float, int, int]
-"""The point of the grid that it is of; share of the KV cache, requests running and waiting."""
-
 
 class Gauge:
     """One engine's readings. Before the engine changes, `keep` what was true until then."""
@@ -18,31 +15,33 @@ class Gauge:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.told_at = 0.0
-        self._kept: deque[Reading] = deque()
+        self._kept: deque[EngineReport] = deque()
 
     def keep(self, clock: "ReportClock") -> None:
         """Only what is not due yet is worth keeping, and what is due now."""
         kept, at = self._kept, clock.due_at
-        while kept and kept[0][0] < at:
+        while kept and kept[0].taken_at < at:
             kept.popleft()
         if kept:
-            at = kept[-1][0] + clock.every_s
+            at = kept[-1].taken_at + clock.every_s
         while at <= clock.taken_at:
-            kept.append(self._reading(at))
+            kept.append(self._read(at))
             at += clock.every_s
 
     def report(self, taken_at: float) -> EngineReport:
         """Of a time that is not older than the last one asked for."""
         self.told_at = taken_at
         kept = self._kept
-        while kept and kept[0][0] < taken_at:
+        while kept and kept[0].taken_at < taken_at:
             kept.popleft()
-        reading = kept[0] if kept and kept[0][0] == taken_at else self._reading(taken_at)
-        return EngineReport(taken_at=taken_at, kv_usage=reading[1], running=reading[2], waiting=reading[3])
+        return kept[0] if kept and kept[0].taken_at == taken_at else self._read(taken_at)
 
-    def _reading(self, taken_at: float) -> Reading:
+    def _read(self, at: float) -> EngineReport:
+        """At a point of the grid."""
         engine = self.engine
-        return taken_at, engine.kv_usage(taken_at), engine.running, len(engine.waiting)
+        return EngineReport(
+            taken_at=at, kv_usage=engine.kv_usage(at), running=engine.running, waiting=len(engine.waiting)
+        )
 
 
 class ReportClock:

@@ -54,7 +54,11 @@ class ClassQueue:
 
     def highest_rank(self) -> int | None:
         """Of all that wait."""
-        return min(self._waiting_ranks(), default=None)
+        highest: int | None = None
+        for rank in self._waiting_ranks():
+            if highest is None or rank < highest:
+                highest = rank
+        return highest
 
     def look(self) -> Iterator[Ticket]:
         """All that wait, in the order in which they would go if nobody were charged for it."""

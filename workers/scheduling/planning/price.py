@@ -179,6 +179,8 @@ class BidPrices:
         self.price = max(steps_price, kv_price)
         if not self._is_fair or not self.price:
             self._prices = {}
+        elif len(self._by_tenant) == 1:
+            self._prices = dict.fromkeys(self._by_tenant, self.price)
         elif steps_price and kv_price:
             self._prices = self._share_out_both(room_s)
         else:
@@ -204,8 +206,6 @@ class BidPrices:
 
     def _share_out(self, room_s: float, *, of_kv: bool) -> dict[str, float]:
         """Water-filling of the scarce one: who asks for less than a fair share gets all, the others by weight."""
-        if len(self._by_tenant) == 1:
-            return dict.fromkeys(self._by_tenant, self.price)
         asked_s = {tenant_id: demand.kv_s if of_kv else demand.steps_s for tenant_id, demand in self._by_tenant.items()}
         weight_left = sum(self._weights.values())
         prices: dict[str, float] = {}

@@ -80,7 +80,8 @@ class Guesses:
                 stem.mask |= 1 << endpoint
                 order.blocks += len(stem.blocks)
             stem.uses[endpoint] = order.uses
-        end = stems[-1]
+        order.ends.pop(stems[-1], None)
+        end = self._tree.absorb(stems[-1])
         order.ends[end] = order.uses
         order.ends.move_to_end(end)
 

@@ -72,6 +72,15 @@ class StemTree:
         head.branches[stem.blocks[0]] = stem
         return head
 
+    def absorb(self, leaf: Stem) -> Stem:
+        """What has grown at its end by a leaf is one stem, if one endpoint alone has both: that, or the leaf."""
+        stem = leaf.parent
+        if leaf.branches or len(leaf.uses) != 1 or stem is None or stem.uses != leaf.uses or len(stem.branches) > 1:
+            return leaf
+        stem.blocks += leaf.blocks
+        stem.branches.clear()
+        return stem
+
     def remove(self, stem: Stem) -> None:
         """With all that follows it."""
         if stem.parent is not None:
