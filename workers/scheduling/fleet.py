@@ -217,9 +217,12 @@ class Fleet:
         if len(scanned) > MAX_SCANNED:
             scanned = {number: self._open.pop(number) for number in list(islice(self._open, MAX_SCANNED))}
             self._open.update(scanned)
-        found = [self.endpoints[number] for number in ticket.hits] if ticket.hits else list(scanned.values())
-        if ticket.hits:
-            found += [endpoint for number, endpoint in scanned.items() if number not in ticket.hits]
+        hits, found = ticket.hits, list(scanned.values())
+        if hits:
+            found = [self.endpoints[number] for number in hits]
+            for number, endpoint in scanned.items():
+                if number not in hits:
+                    found.append(endpoint)
         if ticket.failed_on is not None and len(found) > 1:
             return [endpoint for endpoint in found if endpoint is not ticket.failed_on]
         return found
@@ -280,5 +283,5 @@ class Fleet:
         request = ticket.request
         if after > many + HOT_MARGIN:
             return True
-        shared = request.prefix_blocks[: hit_tokens // request.block_tokens] or request.prefix_blocks
-        return endpoint.pins.holders_of(shared) + 1 > max(ceil(mean), many)
+        shared = hit_tokens // request.block_tokens or len(request.prefix_blocks)
+        return endpoint.pins.holders_of(request.prefix_blocks, shared) + 1 > max(ceil(mean), many)

@@ -18,7 +18,7 @@ def a_prompt(rng):
 
 def asked(blocks):
     return Request(
-        request_id=1,
+        request_id=hash(blocks),
         version_id="v",
         tenant_id="t",
         rank=0,
@@ -32,7 +32,7 @@ def asked(blocks):
 @pytest.mark.parametrize("seed", range(20))
 def test_holders_are_those_of_a_count_block_by_block(seed):
     rng = Random(seed)  # noqa: S311 - seeded
-    pins, running = Pins(), []
+    pins, running, waiting = Pins(), [], []
     for _ in range(300):
         if running and rng.random() < 0.48:
             pins.remove(running.pop(rng.randrange(len(running))))
@@ -41,9 +41,12 @@ def test_holders_are_those_of_a_count_block_by_block(seed):
             pins.add(running[-1])
         held = [block for prompt in running for block in prompt]
         prompt = a_prompt(rng)
-        leading = [block in held for block in prompt]
-        assert pins.held_tokens(asked(prompt)) == 16 * [*leading, False].index(False)
-        assert pins.holders_of(prompt) == held.count(prompt[-1])
+        waiting = [*waiting[-5:], prompt]
+        for asking in waiting:  # again and again
+            leading = [block in held for block in asking]
+            assert pins.held_tokens(asked(asking)) == 16 * [*leading, False].index(False)
+        part = rng.randint(1, len(prompt))
+        assert pins.holders_of(prompt, part) == held.count(prompt[part - 1])
         assert len(pins) == len(set(held))
     for prompt in running:
         pins.remove(prompt)
