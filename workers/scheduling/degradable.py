@@ -18,6 +18,9 @@ class Degradable:
     def __len__(self) -> int:
         return sum(map(len, self._alike.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._alike)
+
     def add(self, ticket: Ticket) -> None:
         if ticket.request.alternatives:
             self._alike.setdefault(ticket.request.alternatives, {})[ticket.number] = ticket

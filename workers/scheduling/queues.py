@@ -138,7 +138,7 @@ class Queues:
     def degrade_waiting(self, now: float) -> list[Command]:
         """What lost the prospect of being in time after it came, as far as there is room elsewhere."""
         commands: list[Command] = []
-        for alternatives in self._degradable.alternatives():
+        for alternatives in self._degradable.alternatives() if self._degradable else ():
             if any(pool.has_room(now) for pool in map(self.pools.get, alternatives) if pool is not None):
                 commands += self._degrade_of(alternatives, now)
         return commands

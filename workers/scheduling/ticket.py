@@ -42,7 +42,7 @@ class Ticket:
     `waits_since` is its arrival, or when its last attempt failed. Of an answer that goes on elsewhere
     `generated_tokens` have gone out: `prompt_tokens`, which are read where it runs next, count them, and
     `output_tokens` are what is to come.
-    `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes.
+    `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes like it.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
     `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
     """

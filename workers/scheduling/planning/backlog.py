@@ -19,9 +19,10 @@ class Backlog:
         for endpoint in endpoints.values():
             if endpoint.prefill_until > now:
                 self.ahead_s.append(endpoint.prefill_until - now)
-        if self.ahead_s:
+        if len(self.ahead_s) > 1:
             self.ahead_s.sort()
-            self.total_s = sum(self.ahead_s)
+        for ahead_s in self.ahead_s:
+            self.total_s += ahead_s
 
     def taken_s(self, until_s: float) -> float:
         """Of what the engines could do in the next `until_s`."""

@@ -25,9 +25,10 @@ class Guesses:
     not used since, and else in the turn of the prompt that ended with it.
     """
 
-    __slots__ = ("_orders", "_tree")
+    __slots__ = ("_changes", "_orders", "_tree")
 
     def __init__(self) -> None:
+        self._changes = 0
         self._tree = StemTree()
         self._orders: dict[int, UseOrder] = {}
 
@@ -37,6 +38,11 @@ class Guesses:
 
     def blocks_of(self, endpoint: int) -> list[int]:
         return [block for stem in self._tree.stems() if endpoint in stem.uses for block in stem.blocks]
+
+    def changes_like(self, blocks: tuple[int, ...]) -> int:
+        """Grows with whatever may change what `match` finds: with prompts that begin as this one does."""
+        begin = self._tree.root.branches.get(blocks[0])
+        return self._changes if begin is None else begin.changed_at
 
     def match(self, blocks: tuple[int, ...]) -> list[Level]:
         """Longest first, at most PREFIX_LEVELS. Who has a stem has those before it: fewer and fewer on the way."""
@@ -80,6 +86,7 @@ class Guesses:
                 stem.mask |= 1 << endpoint
                 order.blocks += len(stem.blocks)
             stem.uses[endpoint] = order.uses
+        self._note_change(stems[0])
         order.ends.pop(stems[-1], None)
         end = self._tree.absorb(stems[-1])
         order.ends[end] = order.uses
@@ -99,10 +106,12 @@ class Guesses:
         if self._orders.pop(endpoint, None) is not None:
             for stem in reversed(self._tree.stems()):
                 if endpoint in stem.uses:
+                    self._note_change(stem)
                     self._drop(stem, endpoint)
 
     def _shorten(self, stem: Stem, endpoint: int, order: UseOrder, blocks: int) -> None:
         """From its end, for this endpoint. A prompt that ended with it ends with what is left, or what it followed."""
+        self._note_change(stem)
         kept = max(0, len(stem.blocks) - blocks)
         order.blocks -= len(stem.blocks) - kept
         if kept and len(stem.uses) == 1:
@@ -114,6 +123,12 @@ class Guesses:
         if rest is not None and rest.uses.get(endpoint) == used:
             order.ends[rest] = used
             order.ends.move_to_end(rest, last=False)
+
+    def _note_change(self, stem: Stem) -> None:
+        self._changes += 1
+        while stem.begin and stem.parent is not None:
+            stem = stem.parent
+        stem.changed_at = self._changes
 
     def _drop(self, stem: Stem, endpoint: int) -> None:
         stem.mask &= ~(1 << endpoint)

@@ -12,7 +12,7 @@ class PrefixIndex:
     def __init__(self) -> None:
         self._guesses = Guesses()
         self._exact = ExactCaches()
-        self.changes = 0
+        self._changes = 0
 
     def __len__(self) -> int:
         """Blocks."""
@@ -20,6 +20,10 @@ class PrefixIndex:
 
     def is_exact(self, endpoint: int) -> bool:
         return endpoint in self._exact
+
+    def changes_like(self, blocks: tuple[int, ...]) -> int:
+        """Grows with whatever may change what `match` finds."""
+        return self._changes + self._guesses.changes_like(blocks)
 
     def match(self, blocks: tuple[int, ...]) -> list[Level]:
         """Longest first, at most PREFIX_LEVELS."""
@@ -36,16 +40,16 @@ class PrefixIndex:
 
         One that speaks for itself needs no guess, but of what comes after the `told_blocks` that its words are about.
         """
-        self.changes += 1
         if endpoint not in self._exact:
             self._guesses.use(blocks, endpoint)
             self._guesses.evict(endpoint, max_blocks)
         elif told_blocks is not None:
+            self._changes += 1
             self._exact.guess_beside(blocks, endpoint, max_blocks, told_blocks)
 
     def changed(self, endpoint: int, changes: list[KVChange]) -> None:
         """What the engine says of its cache, in order; our guesses end with its first word."""
-        self.changes += 1
+        self._changes += 1
         for change in changes:
             if change.is_last:
                 self._take_as_guesses(endpoint)
@@ -55,7 +59,7 @@ class PrefixIndex:
             self._exact.apply(endpoint, change)
 
     def forget_endpoint(self, endpoint: int) -> None:
-        self.changes += 1
+        self._changes += 1
         self._exact.pop(endpoint)
         self._guesses.forget_endpoint(endpoint)
 

@@ -30,8 +30,9 @@ class PrefixLookup:
         if not blocks:
             ticket.hits = NO_HITS
             return
-        if ticket.matched_at != index.changes:
-            ticket.matches, ticket.matched_at = index.match(blocks), index.changes
+        changes = index.changes_like(blocks)
+        if ticket.matched_at != changes:
+            ticket.matches, ticket.matched_at = index.match(blocks), changes
         ticket.hits = self._hits(ticket.request, ticket.matches)
 
     def tokens_at(self, ticket: Ticket, number: int) -> int:

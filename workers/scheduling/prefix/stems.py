@@ -5,10 +5,11 @@ class Stem:
     """Blocks of a prompt from its block number `begin` on, below the stem that they continue.
 
     `holders` are running requests that have all of it, `uses` endpoints that do, with their last use of it, and `mask`
-    the same endpoints as bits: each for who wants it.
+    the same endpoints as bits; of one that begins prompts `changed_at` is the last change of who has what of those.
+    Each is for who wants it.
     """
 
-    __slots__ = ("begin", "blocks", "branches", "holders", "mask", "parent", "uses")
+    __slots__ = ("begin", "blocks", "branches", "changed_at", "holders", "mask", "parent", "uses")
 
     def __init__(self, blocks: tuple[int, ...], begin: int, parent: "Stem | None") -> None:
         self.blocks = blocks
@@ -18,6 +19,7 @@ class Stem:
         self.holders = 0
         self.uses: dict[int, int] = {}
         self.mask = 0
+        self.changed_at = 0
 
     def end(self) -> int:
         return self.begin + len(self.blocks)
@@ -65,7 +67,7 @@ class StemTree:
     def part(self, stem: Stem, length: int) -> Stem:
         """Its beginning as a stem of its own; the stem itself is the rest, so who knows it by its end still does."""
         head = Stem(stem.blocks[:length], stem.begin, stem.parent)
-        head.holders, head.uses, head.mask = stem.holders, dict(stem.uses), stem.mask
+        head.holders, head.uses, head.mask, head.changed_at = stem.holders, dict(stem.uses), stem.mask, stem.changed_at
         if stem.parent is not None:
             stem.parent.branches[stem.blocks[0]] = head
         stem.blocks, stem.begin, stem.parent = stem.blocks[length:], stem.begin + length, head

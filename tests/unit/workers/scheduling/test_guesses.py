@@ -89,3 +89,14 @@ def test_of_an_endpoint_that_is_gone_nothing_is_kept():
     guesses.forget_endpoint(0)
     assert guesses.match((1, 2)) == [(1, 2)]
     assert list(guesses._orders) == [1]
+
+
+@given(steps, prompts.filter(bool))
+def test_what_is_found_changes_only_with_the_count_of_changes_like_it(history, wanted):
+    guesses = Guesses()
+    seen = {guesses.changes_like(wanted): guesses.match(wanted)}
+    for name, *arguments in history:
+        getattr(guesses, name)(*arguments)
+        changes = guesses.changes_like(wanted)
+        assert changes >= max(seen)
+        assert seen.setdefault(changes, guesses.match(wanted)) == guesses.match(wanted)
