@@ -217,9 +217,9 @@ class Fleet:
         if len(scanned) > MAX_SCANNED:
             scanned = {number: self._open.pop(number) for number in list(islice(self._open, MAX_SCANNED))}
             self._open.update(scanned)
-        hits, found = ticket.hits, list(scanned.values())
+        hits = ticket.hits
+        found = [self.endpoints[number] for number in hits] if hits else list(scanned.values())
         if hits:
-            found = [self.endpoints[number] for number in hits]
             for number, endpoint in scanned.items():
                 if number not in hits:
                     found.append(endpoint)

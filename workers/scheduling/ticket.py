@@ -42,7 +42,8 @@ class Ticket:
     `waits_since` is its arrival, or when its last attempt failed. Of an answer that goes on elsewhere
     `generated_tokens` have gone out: `prompt_tokens`, which are read where it runs next, count them, and
     `output_tokens` are what is to come.
-    `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes like it.
+    `hits` are cached tokens by endpoint, by `matches`, which the index gave after `matched_at` changes, of which
+    `matched_like` were of prompts that begin alike.
     `hopeless_at` is the latest start that leaves a deadline any chance, on an empty fleet and with a short answer; and
     `first_token_s` what the first token takes at the least, of one with a deadline on engines of known speed.
     """
@@ -69,6 +70,7 @@ class Ticket:
     hits: dict[int, int] = _NO_HITS
     matches: Matches = _NO_MATCHES
     matched_at: int = 0
+    matched_like: int = 0
     endpoint: "EndpointModel | None" = None
     failed_on: "EndpointModel | None" = None
     attempts: int = 0

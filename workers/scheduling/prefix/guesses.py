@@ -25,10 +25,10 @@ class Guesses:
     not used since, and else in the turn of the prompt that ended with it.
     """
 
-    __slots__ = ("_changes", "_orders", "_tree")
+    __slots__ = ("_orders", "_tree", "changes")
 
     def __init__(self) -> None:
-        self._changes = 0
+        self.changes = 0
         self._tree = StemTree()
         self._orders: dict[int, UseOrder] = {}
 
@@ -42,7 +42,7 @@ class Guesses:
     def changes_like(self, blocks: tuple[int, ...]) -> int:
         """Grows with whatever may change what `match` finds: with prompts that begin as this one does."""
         begin = self._tree.root.branches.get(blocks[0])
-        return self._changes if begin is None else begin.changed_at
+        return self.changes if begin is None else begin.changed_at
 
     def match(self, blocks: tuple[int, ...]) -> list[Level]:
         """Longest first, at most PREFIX_LEVELS. Who has a stem has those before it: fewer and fewer on the way."""
@@ -125,10 +125,10 @@ class Guesses:
             order.ends.move_to_end(rest, last=False)
 
     def _note_change(self, stem: Stem) -> None:
-        self._changes += 1
+        self.changes += 1
         while stem.begin and stem.parent is not None:
             stem = stem.parent
-        stem.changed_at = self._changes
+        stem.changed_at = self.changes
 
     def _drop(self, stem: Stem, endpoint: int) -> None:
         stem.mask &= ~(1 << endpoint)

@@ -21,8 +21,12 @@ class PrefixIndex:
     def is_exact(self, endpoint: int) -> bool:
         return endpoint in self._exact
 
+    def changes(self) -> int:
+        """Grows with whatever may change what `match` finds of any prompt."""
+        return self._changes + self._guesses.changes
+
     def changes_like(self, blocks: tuple[int, ...]) -> int:
-        """Grows with whatever may change what `match` finds."""
+        """The same of this prompt."""
         return self._changes + self._guesses.changes_like(blocks)
 
     def match(self, blocks: tuple[int, ...]) -> list[Level]:

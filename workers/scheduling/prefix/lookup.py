@@ -21,7 +21,7 @@ class PrefixLookup:
 
     def find(self, ticket: Ticket) -> None:
         """For a newcomer."""
-        ticket.matched_at = -1
+        ticket.matched_at = ticket.matched_like = -1
         self.find_again(ticket)
 
     def find_again(self, ticket: Ticket) -> None:
@@ -30,10 +30,17 @@ class PrefixLookup:
         if not blocks:
             ticket.hits = NO_HITS
             return
-        changes = index.changes_like(blocks)
+        changes = index.changes()
         if ticket.matched_at != changes:
-            ticket.matches, ticket.matched_at = index.match(blocks), changes
+            ticket.matched_at = changes
+            self._match_again(ticket)
         ticket.hits = self._hits(ticket.request, ticket.matches)
+
+    def _match_again(self, ticket: Ticket) -> None:
+        blocks = ticket.request.prefix_blocks
+        changes = self._index.changes_like(blocks)
+        if ticket.matched_like != changes:
+            ticket.matches, ticket.matched_like = self._index.match(blocks), changes
 
     def tokens_at(self, ticket: Ticket, number: int) -> int:
         """Of any endpoint: that others have the prefix, too, and run less, does not make its cache empty."""
