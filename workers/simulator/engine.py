@@ -6,7 +6,7 @@ the end of the step that is running then, which changes nothing: the steps would
 one long prompt fills: nothing else can join them.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 
 from workers.scheduling.latency.step_cost import StepCost
@@ -78,7 +78,7 @@ class Engine:
 
     def begin(self, now: float) -> float | None:
         """When the leap ends, or None when there is nothing to do."""
-        self._grow_decodes(1)
+        self._grow_decodes()
         prefill_tokens, pairs = self._schedule_prefills()
         if not self.decodes.jobs and not self._chunks:
             self.ends_at = None
@@ -99,6 +99,7 @@ class Engine:
         steps, self._leap.steps = self._leap.steps, 0
         self._fill_ends = []
         now = self.ends_at or 0.0
+        self.kv.take(self.decodes.blocks_grown(1, steps))
         self.decodes.pass_steps(steps)
         if self._cancelled:
             self._drop_cancelled()
@@ -111,10 +112,8 @@ class Engine:
     def kv_usage(self, at: float) -> float:
         """At a time since the last change."""
         used = self.kv.used
-        if self._fill_ends:
-            begun = 1 + bisect_right(self._fill_ends, at)
-            if begun < self._leap.steps:
-                used -= self.decodes.blocks_grown(begun, self._leap.steps)
+        if self._leap.steps > 1:
+            used += self.decodes.blocks_grown(1, min(self._steps_begun(at), self._leap.steps))
         return used / self.kv.total
 
     # steps
@@ -126,14 +125,14 @@ class Engine:
     def _fill(self, ends_at: float) -> float:
         """Steps that the prompt of the one running now fills alone, before its last and before a sequence ends.
 
-        What they need of the KV cache is taken at once. Returns when the last of them ends.
+        What they need of the KV cache is there; it is taken when they end. Returns when the last of them ends.
         """
         job, budget = self._chunks[0]
         decodes = len(self.decodes.jobs)
         if budget < self._max_batched_tokens - decodes or len(self._chunks) > 1:
             return ends_at
         steps = self._full_steps(job, budget)
-        if steps < 2 or not self.kv.take(self.decodes.blocks_grown(1, steps)):  # noqa: PLR2004
+        if steps < 2 or not self.kv.has_room(self.decodes.blocks_grown(1, steps)):  # noqa: PLR2004
             return ends_at
         context = self.decodes.context_tokens
         self._fill_ends = [ends_at]
@@ -155,15 +154,12 @@ class Engine:
         if steps > 1:
             room = self.kv.total - self.kv.used
             steps = min(steps, max(1, (room // len(self.decodes.jobs) - 1) * BLOCK_TOKENS))
-            if steps > 1:
-                self._grow_decodes(steps, already=1)
         return steps
 
     def _cut_leap(self, now: float) -> bool:
         steps = self._steps_begun(now)
         if steps >= self._leap.steps:
             return False
-        self.kv.private -= self.decodes.blocks_grown(steps, self._leap.steps)
         if self._fill_ends:
             job, tokens = self._chunks[0]
             self._chunks = [(job, tokens // self._leap.steps * steps)]
@@ -177,8 +173,8 @@ class Engine:
 
     # KV blocks of decodes
 
-    def _grow_decodes(self, steps: int, already: int = 0) -> None:
-        while self.decodes.jobs and not self.kv.take(self.decodes.blocks_grown(already, steps)):
+    def _grow_decodes(self) -> None:
+        while self.decodes.jobs and not self.kv.take(self.decodes.blocks_grown(0, 1)):
             self._preempt()
 
     def _preempt(self) -> None:

@@ -87,11 +87,15 @@ class KVCache:
                 self._offer(node)
             node = node.parent
 
+    def has_room(self, blocks: int) -> bool:
+        """When idle ones are evicted."""
+        return blocks <= self.total - self.private - self.pinned
+
     def take(self, blocks: int) -> bool:
         """Makes `blocks` more private, evicting idle ones where needed; all or nothing."""
-        missing = blocks - (self.total - self.private - self.pinned - self._idle)
-        if missing > self._idle:
+        if not self.has_room(blocks):
             return False
+        missing = blocks - (self.total - self.private - self.pinned - self._idle)
         if missing > 0:
             self._evict(missing)
         self.private += blocks

@@ -129,3 +129,11 @@ def test_so_they_are_where_sequences_are_preempted_and_prompts_found_cached(seed
 @pytest.mark.parametrize("name", ["llama3-8b/h100/tp1", "llama3-8b/a100/tp1"])
 def test_so_they_are_by_the_costs_of_real_engines(name):
     compare(load_profiles()[name], EngineLimits(), crowd(1, 40))
+
+
+def test_a_leap_that_a_newcomer_cuts_short_has_evicted_nothing_for_steps_that_never_came():
+    cached, answering, newcomer = Job(0, 0.0, 1600, 1), Job(1, 5.0, 960, 1000), Job(2, 6.0, 1616, 3)
+    cached.units, newcomer.units = tuple(range(100)), tuple(range(101))
+    answering.units = tuple(range(1000, 1060))
+    compare(SMALL, LIMITS, [cached, answering, newcomer])
+    assert newcomer.hit_tokens == 1600

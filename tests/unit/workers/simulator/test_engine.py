@@ -63,27 +63,27 @@ def test_leaps_change_nothing(seed):
     )
 
 
-def usages(engine, until):
-    """Of the KV cache, as each step begins while a prompt of 20,000 tokens is read beside an answer."""
-    seen = {}
+def usages(engine, times):
+    """Of the KV cache at times, while a long prompt is read beside an answer, and after; when its leaps end."""
+    seen, ends, times = [], [], list(times)
     engine.arrive(Job(0, 0.0, 100, 2000), 0.0)
     now = engine.begin(0.0)
     engine.arrive(Job(1, 0.0, 19_000, 5), 0.0)
-    while now < until:
+    while times:
         engine.end()
-        ends_at = engine.begin(now)
-        for at in (now, *engine._fill_ends[:-1]):
-            seen[at] = engine.kv_usage(at)
-        now = ends_at
-    return seen
+        ends.append(engine.begin(now))
+        while times and times[0] < ends[-1]:
+            seen.append(engine.kv_usage(times.pop(0)))
+        now = ends[-1]
+    return seen, ends
 
 
 def test_in_the_middle_of_a_leap_an_engine_reports_what_it_would_step_by_step():
-    leaping, stepping = (usages(kind("e", COST, EngineLimits()), 0.2) for kind in (Engine, StepByStep))
-    assert len(leaping) > 3
-    for at, usage in leaping.items():
-        assert stepping.get(at, usage) == usage
-    assert set(stepping) >= {at for at in leaping if at < 0.2}
+    times = [0.1 + number * 0.00417 for number in range(800)]
+    leaping, leaps = usages(Engine("e", COST, EngineLimits()), times)
+    stepping, steps = usages(StepByStep("e", COST, EngineLimits()), times)
+    assert leaping == stepping
+    assert len(leaps) * 10 < len(steps)
 
 
 def test_a_lone_request_takes_what_the_formula_says():
