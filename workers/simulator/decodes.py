@@ -1,8 +1,8 @@
 """The sequences of an engine that gain a token each step."""
 
-from workers.simulator.engine_limits import BLOCK_TOKENS
 from workers.simulator.finishing import Finishing
 from workers.simulator.job import Job
+from workers.simulator.kv_cache import BLOCK_TOKENS
 
 
 class Decodes:
@@ -61,10 +61,9 @@ class Decodes:
 
     def blocks_grown(self, first: int, last: int) -> int:
         """Blocks that steps `first` to `last` (exclusive) from now need."""
-        growing = self._growing
-        cycles, rest = divmod(last - first, BLOCK_TOKENS)
+        growing, steps = self._growing, last - first
+        blocks = steps // BLOCK_TOKENS * len(self.jobs)
         start = self.step + first
-        blocks = cycles * len(self.jobs)
-        for step in range(start, start + rest):
+        for step in range(start, start + steps % BLOCK_TOKENS):
             blocks += growing[step % BLOCK_TOKENS]
         return blocks

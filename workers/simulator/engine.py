@@ -12,9 +12,9 @@ from collections import deque
 from workers.scheduling.latency.step_cost import StepCost
 from workers.scheduling.latency.step_times import StepTimes
 from workers.simulator.decodes import Decodes
-from workers.simulator.engine_limits import BLOCK_TOKENS, EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
-from workers.simulator.kv_cache import KVCache
+from workers.simulator.kv_cache import BLOCK_TOKENS, KVCache
 from workers.simulator.leap import Leap
 
 
@@ -99,7 +99,8 @@ class Engine:
         steps, self._leap.steps = self._leap.steps, 0
         self._fill_ends = []
         now = self.ends_at or 0.0
-        self.kv.take(self.decodes.blocks_grown(1, steps))
+        if steps > 1:
+            self.kv.take(self.decodes.blocks_grown(1, steps))
         self.decodes.pass_steps(steps)
         if self._cancelled:
             self._drop_cancelled()

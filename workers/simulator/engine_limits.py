@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-BLOCK_TOKENS = 16
+from workers.simulator.kv_cache import BLOCK_TOKENS
 
 
 class EngineLimits(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 import heapq
 
+BLOCK_TOKENS = 16
+
 
 class Run:
     """Cached units that follow each other, below the run they continue. `pins` counts running sequences through it.

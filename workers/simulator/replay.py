@@ -11,8 +11,8 @@ from workers.scheduling.endpoint_spec import EndpointSpec
 from workers.scheduling.interface import Cancel, Command, Core, Dispatch, EngineReport, Reject, Request
 from workers.scheduling.scheduler import Scheduler
 from workers.simulator.engine import Engine
-from workers.simulator.engine_limits import BLOCK_TOKENS
 from workers.simulator.job import Job
+from workers.simulator.kv_cache import BLOCK_TOKENS
 from workers.simulator.reports import Gauge, ReportClock
 from workers.simulator.workloads.workload import Session, Workload
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from workers.simulator.engine_limits import BLOCK_TOKENS
 from workers.simulator.job import Job
+from workers.simulator.kv_cache import BLOCK_TOKENS
 from workers.simulator.traces import SESSION_BLOCK_TOKENS, TraceCall, TraceSession, read_sessions
 from workers.simulator.workloads.workload import coarse
 

@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from workers.scheduling.ranks import by_rank
 from workers.scheduling.tuning import CLASS_WEIGHTS
-from workers.simulator.engine_limits import BLOCK_TOKENS, EngineLimits
+from workers.simulator.engine_limits import EngineLimits
 from workers.simulator.job import Job
+from workers.simulator.kv_cache import BLOCK_TOKENS
 from workers.simulator.traces import MOONCAKE_BLOCK_TOKENS, TraceRequest
 from workers.simulator.workloads.shared_prefixes import UNIT_TOKENS, SharedPrefixes
 from workers.simulator.workloads.workload import Workload
