@@ -14,6 +14,7 @@ import redis
 from celery import Celery
 
 from deploy.local import postgres, valkey
+from workers.agent.engines.crashes import read_given_up
 from workers.contracts import layout
 from workers.contracts.desired import DesiredState
 from workers.contracts.endpoints import EndpointList
@@ -23,6 +24,10 @@ _HTTP_TIMEOUT_S = 5
 _PING_TIMEOUT_S = 1.5
 _COMPLETION_TIMEOUT_S = 60
 _direct = build_opener(ProxyHandler({}))  # a proxy in the environment knows nothing of our loopback
+
+
+class GivenUpError(RuntimeError):
+    """What is waited for will not come; the message says why."""
 
 
 async def until(probe: Probe, *, every_s: float) -> None:
@@ -69,7 +74,10 @@ def has_written(path: Path) -> Probe:
 
 
 def offers_every_engine(node: Path) -> Probe:
-    """Each replica that the node should run is offered to its gateway: it has answered a real request."""
+    """Each replica that the node should run is offered to its gateway: it has answered a real request.
+
+    Raises GivenUpError for one that crashes again and again.
+    """
 
     async def answers() -> bool:
         try:
@@ -78,9 +86,19 @@ def offers_every_engine(node: Path) -> Probe:
         except (OSError, msgspec.DecodeError):
             return False
         ready = {endpoint.endpoint_id for endpoint in offered.endpoints}
-        return bool(wanted.replicas) and all(replica.replica_id in ready for replica in wanted.replicas)
+        missing = [replica.replica_id for replica in wanted.replicas if replica.replica_id not in ready]
+        _check_given_up(node, missing)
+        return bool(wanted.replicas) and not missing
 
     return answers
+
+
+def _check_given_up(node: Path, missing: list[str]) -> None:
+    given_up = read_given_up(node / layout.CRASHES_FILE)
+    for replica_id in missing:
+        if replica_id in given_up:
+            log = node / "logs" / f"engine-{replica_id}.log"
+            raise GivenUpError(f"An engine does not start: it {given_up[replica_id]}\nIts log is {log}")
 
 
 def completes(gateway_url: str, *, model: str, api_key: str) -> Probe:

@@ -24,6 +24,7 @@ from deploy.local.report import demo_content, summary
 from deploy.local.seed import Seed, read_seed
 from deploy.local.supervised import StartError
 from deploy.local.supervisor import Supervisor
+from workers.contracts.layout import CRASHES_FILE
 from workers.engines.registry import choose_engine
 from workers.engines.site import list_gpu_names
 
@@ -133,6 +134,7 @@ async def _start(configuration: Configuration, layout: Layout, supervisor: Super
     await _timed("seed", supervisor.run_step(plan.seed_step(engine)), show)
     await _start_all(supervisor, plan.control_plane(), show)
     seed = read_seed(layout.seed)
+    (layout.node / CRASHES_FILE).unlink(missing_ok=True)  # who starts anew wants every engine tried again
     await _start_all(supervisor, plan.node(seed), show)
     await _timed("model", _until_answered(plan, seed), show)
     demo = demo_content(configuration, seed, engine=engine)
@@ -153,6 +155,8 @@ async def _until_answered(plan: Programme, seed: Seed) -> None:
         async with asyncio.timeout(_FIRST_ANSWER_LIMIT_S):
             await readiness.until(readiness.offers_every_engine(plan.layout.node), every_s=_ASK_EVERY_S)
             await readiness.until(answers, every_s=_ASK_EVERY_S)
+    except readiness.GivenUpError as error:
+        raise StartError(str(error)) from None
     except TimeoutError:
         logs_at = plan.layout.logs
         raise StartError(f"{seed.model} gave no answer in {_FIRST_ANSWER_LIMIT_S:.0f} s; see {logs_at}") from None

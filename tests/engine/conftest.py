@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from apps.routing.services.demo_catalogue import VERSIONS
 from tests.support.engines import running_engine
 from tests.support.fake_engines import free_port
 from tests.support.lora import RANK, write_adapter
@@ -43,13 +44,15 @@ def vllm_port(vllm_adapter, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pooling_port(vllm_adapter, tmp_path_factory):
+    """With the model and the context of the demo, so that `make up ENGINE=vllm` is known to start."""
+    demo = next(version.engines["vllm"] for version in VERSIONS if version.task == "embed")
     spec = replica_spec(
         engine="vllm",
-        source="all-minilm-l6-v2",
+        source=demo.source,
         task="embed",
         served_name="demo-chat",
         port=free_port(),
-        max_context_tokens=256,
+        max_context_tokens=demo.max_context_tokens,
     )
     with running_engine(vllm_adapter, spec, tmp_path_factory.mktemp("vllm") / "log"):
         yield spec.port

@@ -66,7 +66,7 @@ def _embedding_engines(*, profile: str) -> dict[str, DemoEngine]:
     """llama.cpp brings no model made for embeddings; its chat model gives usable vectors."""
     return {
         "llamacpp": DemoEngine(source="smollm2-135m-instruct", max_context_tokens=2048),
-        "vllm": DemoEngine(source="all-minilm-l6-v2", max_context_tokens=512, engine_args=_SHARED_GPU),
+        "vllm": DemoEngine(source="all-minilm-l6-v2", max_context_tokens=256, engine_args=_SHARED_GPU),
         "fake": DemoEngine(source=profile, max_context_tokens=8192),
     }
 

@@ -44,6 +44,15 @@ class CrashFile:
             self._written = crashes
 
 
+def read_given_up(path: Path) -> dict[str, str]:
+    """Of each replica that its agent does not start again by itself: what it ended of."""
+    try:
+        written = msgspec.json.decode(path.read_bytes(), type=dict[str, _Crashes])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return {replica_id: crashes.problem for replica_id, crashes in written.items() if crashes.given_up_hash}
+
+
 def _crashes_of(memory: ReplicaMemory) -> _Crashes:
     return _Crashes(
         restarts=memory.restarts,

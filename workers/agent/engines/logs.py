@@ -22,8 +22,8 @@ _TAIL_BYTES = 8192
 _MOST_LOGS_OF_OTHERS = 20
 _LONGEST_CAUSE = 200
 _NAMES_AN_ERROR = re.compile(r"(?i)\b\w*(error|exception|fatal|panic|abort\w*|killed)\b")
-# How vLLM's parent ends when its child has said why.
-_POINTS_ELSEWHERE = re.compile(r"(?i)root cause above")
+# How vLLM's parent ends when its child has said why, and pydantic what it refuses.
+_POINTS_ELSEWHERE = re.compile(r"(?i)root cause above|for further information visit")
 
 
 class EngineLogs:

@@ -3,7 +3,7 @@ import asyncio
 import msgspec
 import pytest
 
-from deploy.local.readiness import offers_every_engine
+from deploy.local.readiness import GivenUpError, offers_every_engine
 from tests.support.specs import replica_spec
 from workers.contracts.desired import DesiredState
 from workers.contracts.endpoints import Endpoint, EndpointList
@@ -27,6 +27,19 @@ def test_a_node_is_ready_when_every_wanted_engine_is_offered(tmp_path):
 @pytest.mark.parametrize(("wanted", "ready"), [(["a", "b"], ["a"]), (["a"], []), ([], []), (["a"], ["b"])])
 def test_it_is_not_ready_while_one_is_missing(tmp_path, wanted, ready):
     assert not offered(tmp_path, wanted=wanted, ready=ready)
+
+
+def test_who_waits_for_an_engine_that_was_given_up_is_told_what_it_ended_of(tmp_path):
+    crashes = {"a": {"restarts": 8, "given_up_hash": "h", "problem": "ended with status 1: no such model"}}
+    (tmp_path / "crashes.json").write_bytes(msgspec.json.encode(crashes))
+    with pytest.raises(GivenUpError, match=r"it ended with status 1: no such model\nIts log is .*engine-a\.log"):
+        offered(tmp_path, wanted=["a", "b"], ready=["b"])
+    assert offered(tmp_path, wanted=["a"], ready=["a"])
+
+
+def test_one_that_crashed_and_is_tried_again_is_waited_for(tmp_path):
+    (tmp_path / "crashes.json").write_bytes(msgspec.json.encode({"a": {"restarts": 1, "crashes_in_a_row": 1}}))
+    assert not offered(tmp_path, wanted=["a"], ready=[])
 
 
 def test_it_is_not_ready_before_the_agent_has_written_anything(tmp_path):

@@ -80,6 +80,13 @@ def test_of_replicas_that_are_gone_the_last_few_are_kept_and_of_others_files_all
             ["ValueError: no such dtype", "RuntimeError: Engine core failed. See root cause above."],
             "ValueError: no such dtype",
         ),
+        (
+            [
+                "  Value error, max_model_len (512) is greater",
+                "  For further information visit https://x/v/value_error",
+            ],
+            "Value error, max_model_len (512) is greater",
+        ),
         (["error_rate=0", "bye"], "bye"),
         (["\x1b[31mFatal\x00 error"], "[31mFatal  error"),
         (["x" * 500], "x" * 200),
