@@ -245,6 +245,7 @@ class EndpointModel:
         self.pins.remove(ticket.request.prefix_blocks)
         self.paces.remove(ticket.request.tpot_slo_s)
         if not self.running:
+            self.paused_until = 0.0  # there is nobody left to make up for
             self.context_tokens = self.kv_tokens = self.most_kv_tokens = 0.0
         self.refresh()
 

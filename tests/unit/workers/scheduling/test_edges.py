@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tests.unit.workers.scheduling.bench import KNOWN, Bench
 from workers.contracts.snapshot import RouteTarget
+from workers.scheduling.endpoint_spec import DEFAULT_SPEC
 from workers.scheduling.failures import recovery
 from workers.scheduling.interface import EngineReport, KVChange, Reject, Request, SchedulerConfig
 from workers.scheduling.latency.lengths import LengthModel
@@ -40,6 +41,34 @@ def test_full_steps_that_are_too_long_for_the_running_are_followed_by_a_pause():
     assert endpoint.paused_until > endpoint.prefill_until > bench.now
     paused = bench.arrive(prompt_tokens=20_000, tpot_slo_s=0.02)
     assert paused not in bench.sent
+
+
+def test_a_pause_ends_with_the_last_that_it_was_for():
+    bench = Bench()
+    bench.endpoint()
+    endpoint = bench.scheduler._endpoints["e1"]
+    running = bench.arrive(prompt_tokens=20_000, tpot_slo_s=0.02)
+    bench.after(endpoint.prefill_until - bench.now)
+    bench.first_token(running)
+    waiting = bench.arrive(tpot_slo_s=0.02)
+    assert endpoint.paused_until > bench.now
+    assert waiting not in bench.sent
+    bench.finish(running, tokens=2)
+    assert waiting in bench.sent
+
+
+def test_an_engine_that_no_pause_makes_fast_enough_does_not_pause():
+    """A CPU takes 0.2 s a token: with a pace of 50 ms wanted it stood idle for seconds beside a queue."""
+    bench = Bench()
+    bench.endpoint(spec=DEFAULT_SPEC)
+    for _ in range(6):
+        number = bench.arrive(prompt_tokens=60, tpot_slo_s=0.05)
+        bench.after(1.0)
+        bench.first_token(number)
+        bench.after(2.0)
+        bench.finish(number, tokens=11)
+    together = [bench.arrive(prompt_tokens=60, tpot_slo_s=0.05) for _ in range(4)]
+    assert set(together) <= set(bench.sent)
 
 
 def test_the_reason_against_an_endpoint_is_told():
