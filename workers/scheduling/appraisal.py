@@ -120,6 +120,7 @@ class Appraiser:
                 limit_s += min(limit_s, self._workflows.attained_s(request))
         ticket.first_token_by = request.arrived_at + limit_s
         ticket.start_by = ticket.first_token_by - ticket.prefill_s
+        ticket.is_in_vain = ticket.has_limit and limit_s < ticket.prefill_s + endpoint.full_s
         ticket.give_up_at = request.arrived_at + limit_s * self._late_factor if ticket.has_limit else inf
 
     def _until_due_s(self, ticket: Ticket, endpoint: EndpointModel, deadline_at: float) -> float:

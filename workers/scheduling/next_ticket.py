@@ -100,8 +100,7 @@ class NextTicket:
     def _spare(self, now: float) -> Pair | None:
         """When nothing of the plan can go: what was let go, on an endpoint without prefill.
 
-        A parked ticket can still be in time; a late one goes while most of what may be sent to has nothing to do, by
-        what was asked for lately or as it is.
+        A parked ticket can still be in time; a late one leaves so much idle as what can be in time may need.
         """
         idle = self._fleet.idle()
         if not idle or len(self._plan.slots):
@@ -111,10 +110,11 @@ class NextTicket:
             self._fleet.standstill.ends_at(parked.start_by)
         if parked is not None and (len(idle) > 1 or parked.prefill_s < MAX_HOLD_UP_S):
             return self._try_on_idle(parked, now)
-        late = self._plan.next_late(nothing_runs=self._fleet.runs_nothing)
-        if late is not None and 2 * len(idle) > self._fleet.capacity():
-            return self._try_on_idle(late, now)
-        return None
+        late = self._plan.late.first()
+        if late is None:
+            return None
+        is_left = len(idle) > self._plan.late_leaves_idle() * self._fleet.capacity()
+        return self._try_on_idle(late, now) if is_left or self._fleet.runs_nothing else None
 
     def _try_on_idle(self, ticket: Ticket, now: float) -> Pair | None:
         endpoint = self._choose(ticket, now)

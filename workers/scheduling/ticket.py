@@ -38,7 +38,8 @@ class Ticket:
 
     `first_token_by` is its limit, `start_by` the latest start of its prefill for that; `finish_by` the same as the plan
     needs it, for a fleet that works on many requests at once; `give_up_at` when late work is refused. Without
-    `has_limit` they only order.
+    `has_limit` they only order. `is_in_vain`: it can hardly be in time, whoever else asks: its first token comes at the
+    end of a step, and a full one may just have begun.
     `waits_since` is its arrival, or when its last attempt failed. Of an answer that goes on elsewhere
     `generated_tokens` have gone out: `prompt_tokens`, which are read where it runs next, count them, and
     `output_tokens` are what is to come.
@@ -65,6 +66,7 @@ class Ticket:
     hopeless_at: float = _NEVER
     first_token_s: float = 0.0
     has_limit: bool = False
+    is_in_vain: bool = False
     slot: int = 0
     hit_tokens: int = 0
     hits: dict[int, int] = _NO_HITS

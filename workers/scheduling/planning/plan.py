@@ -13,6 +13,8 @@ from workers.scheduling.tuning import Tuning
 UNPARK_TRIES = 2
 BUSY_LOAD = 1.1
 OVERDUE_S = 60.0
+IDLE_SHARE = 0.5
+RARE_LOAD = 0.2
 MISSED_AFTER_S = 1.0
 GUARD = 1e6
 """Who asks for no more than a fair share gives way after all who ask for more, whatever the value of each."""
@@ -58,10 +60,12 @@ class Plan:
 
     def note(self, ticket: Ticket, fair_weight: float, now: float) -> None:
         """Counts a newcomer in what is asked for."""
+        steps_s, kv_s = ticket.cost_s - ticket.kv_s, ticket.room_s
         self.prices.arrived(
-            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=ticket.cost_s - ticket.kv_s,
-            kv_s=ticket.room_s, now=now,
-        )  # fmt: skip
+            ticket.request.tenant_id, fair_weight, density=ticket.density, steps_s=steps_s, kv_s=kv_s, now=now
+        )
+        if ticket.is_in_vain:
+            self.prices.note_in_vain(ticket.density, steps_s, kv_s, now)
         self._update_price(now)
 
     def admits(self, ticket: Ticket, now: float) -> bool:
@@ -165,9 +169,13 @@ class Plan:
             self.be_late(ticket)
         return None
 
-    def next_late(self, *, nothing_runs: bool) -> Ticket | None:
-        """Nothing late runs while the fleet is well used. One that runs nothing is not, however much is asked for."""
-        return self.late.first() if nothing_runs or self.prices.load <= PRICED_LOAD else None
+    def late_leaves_idle(self) -> float:
+        """The share of the fleet that is left to what can be in time, when late work runs; 1: none of it does.
+
+        That is half of it, and all while the fleet is well used; less where next to nothing could be in time.
+        """
+        least = IDLE_SHARE if self.prices.load <= PRICED_LOAD else 1.0
+        return min(least, self.prices.timely_load / RARE_LOAD)
 
     def next_overdue(self, now: float) -> Ticket | None:
         """Late so long that it would be refused if more came than can be done. Since not, it must not wait for ever."""

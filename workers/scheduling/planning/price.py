@@ -111,12 +111,17 @@ def _bucket_of(density: float) -> int:
 
 
 class BidPrices:
-    """One price for all, or one per tenant at its max-min share of the capacity."""
+    """One price for all, or one per tenant at its max-min share of the capacity.
+
+    `load` is what arrived in the last WINDOW_S over what can be done, `timely_load` that of it which could be in time
+    if nobody else asked.
+    """
 
     def __init__(self, fill: float, *, is_fair: bool) -> None:
         self._fill = fill
         self._is_fair = is_fair
         self._all = Demand()
+        self._in_vain = Demand()
         self._by_tenant: dict[str, Demand] = {}
         self._weights: dict[str, float] = {}
         self._weight_of_all = 0.0
@@ -125,6 +130,7 @@ class BidPrices:
         self._is_relaxed = True
         self.price = 0.0
         self.load = 0.0
+        self.timely_load = 0.0
         self.lasting_load = 0.0
 
     def arrived(
@@ -138,6 +144,10 @@ class BidPrices:
             demand.arrived(density, steps_s, kv_s, now)
             self._weight_of_all += weight - self._weights.get(tenant_id, 0.0)
             self._weights[tenant_id] = weight
+
+    def note_in_vain(self, density: float, steps_s: float, kv_s: float, now: float) -> None:
+        """Of what arrived: it could not be in time on an idle fleet."""
+        self._in_vain.arrived(density, steps_s, kv_s, now)
 
     def price_of(self, tenant_id: str) -> float:
         return self._prices.get(tenant_id, 0.0) if self._is_fair else self.price
@@ -162,8 +172,8 @@ class BidPrices:
         The densest take of both; the scarce one is that which they fill first.
         """
         self._all.forget(now)
-        self.load = max(self._all.steps_s, self._all.kv_s) / (capacity * WINDOW_S)
-        self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
+        self._in_vain.forget(now)
+        self._set_loads(capacity * WINDOW_S)
         is_due = now >= self._share_at
         if is_due:
             self._forget_tenants(now)
@@ -172,6 +182,12 @@ class BidPrices:
             self._relax()
         elif is_due:
             self._set_prices(self._fill * capacity * WINDOW_S)
+
+    def _set_loads(self, room_s: float) -> None:
+        asked, in_vain = self._all, self._in_vain
+        self.load = max(asked.steps_s, asked.kv_s) / room_s
+        self.timely_load = max(asked.steps_s - in_vain.steps_s, asked.kv_s - in_vain.kv_s) / room_s
+        self.lasting_load += LASTING_RATE * (self.load - self.lasting_load)
 
     def _set_prices(self, room_s: float) -> None:
         self._is_relaxed = False

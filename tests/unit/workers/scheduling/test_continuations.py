@@ -47,4 +47,4 @@ def test_an_answer_that_has_begun_is_not_late_and_never_shed():
     assert bench.rejects
     assert number not in bench.rejects
     bench.finish(others)
-    assert bench.order[-1] == number
+    assert bench.order[:3] == [others, number, number]

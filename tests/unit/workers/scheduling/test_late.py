@@ -107,3 +107,37 @@ def test_late_work_that_is_judged_again_is_given_up_once():
         bench.after(0.1)
     assert running not in bench.rejects
     assert len(bench.rejects) > 200
+
+
+def test_where_nothing_can_be_in_time_nothing_stands_idle_for_what_could_be():
+    """Prompts of a good second each, eight at a time: far past capacity."""
+    bench = Bench()
+    for number in range(1, 5):
+        bench.endpoint(f"e{number}")
+    for _ in range(20):
+        for _ in range(8):
+            bench.arrive(prompt_tokens=20_000, ttft_slo_s=0.01)
+        bench.after(1.0, step=0.05)
+        for endpoint in bench.scheduler._endpoints.values():
+            for ticket in list(endpoint.prefilling.values()):
+                bench.first_token(ticket.request.request_id)
+                bench.finish(ticket.request.request_id)
+    bench.after(0.05)
+    assert all(endpoint.running for endpoint in bench.scheduler._endpoints.values())
+
+
+def test_where_some_can_be_in_time_late_work_leaves_them_half_of_the_fleet():
+    bench = Bench()
+    for number in range(1, 5):
+        bench.endpoint(f"e{number}")
+    for _ in range(100):
+        for _ in range(30):
+            bench.arrive(ttft_slo_s=0.5)
+        bench.after(0.2)
+        for number in list(bench.sent):
+            if number in bench.scheduler._queues.tickets:
+                bench.first_token(number)
+                bench.finish(number)
+    late = [bench.arrive(prompt_tokens=20_000, ttft_slo_s=0.01) for _ in range(8)]
+    bench.after(0.05)
+    assert len(set(late) & set(bench.sent)) == 2
