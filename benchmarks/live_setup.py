@@ -24,8 +24,13 @@ CLASSES = ("gold", "standard", "batch")
 MAX_CONTEXT_TOKENS = 200_000
 
 
-def snapshot_for(workload: Workload, engine_ports: list[int], time_scale: float) -> Snapshot:
-    """A tenant for each of the workload's; its limits are the tightest of its jobs, which ask for looser ones."""
+def snapshot_for(
+    workload: Workload, engine_ports: list[int], time_scale: float, shape: EngineShape | None = None
+) -> Snapshot:
+    """A tenant for each of the workload's; its limits are the tightest of its jobs, which ask for looser ones.
+
+    `shape` is what the gateway is told of the engines, if not what they are.
+    """
     tenants = {job.tenant: job for job in sorted(jobs_of(workload), key=lambda job: -job.ttft_slo_s)}
     return Snapshot(
         generation=1,
@@ -45,7 +50,7 @@ def snapshot_for(workload: Workload, engine_ports: list[int], time_scale: float)
         keys=[KeyGrant(key_id=name, key_sha256=sha256(name.encode()).hexdigest(), tenant_id=name) for name in tenants],
         versions=[Version(version_id="v1", model=MODEL, label="v1", served_name=MODEL)],
         routes=[Route(public_name=MODEL, targets=[RouteTarget(version_id="v1", weight=1)])],
-        endpoints=[_endpoint(workload, port, time_scale) for port in engine_ports],
+        endpoints=[_endpoint(workload, port, shape or _shape(workload, time_scale)) for port in engine_ports],
     )
 
 
@@ -54,14 +59,17 @@ def _profile(name: str, tightest: Job, time_scale: float) -> SLOProfile:
     return SLOProfile(name=name, ttft_ms=ttft_ms, tpot_ms=tpot_ms)
 
 
-def _endpoint(workload: Workload, port: int, time_scale: float) -> Endpoint:
-    shape = EngineShape(
+def _shape(workload: Workload, time_scale: float) -> EngineShape:
+    return EngineShape(
         cost_profile=workload.engine,
         time_scale=time_scale,
         max_batched_tokens=workload.limits.max_batched_tokens,
         max_sequences=workload.limits.max_sequences,
         has_priorities=True,
     )
+
+
+def _endpoint(workload: Workload, port: int, shape: EngineShape) -> Endpoint:
     return Endpoint(
         endpoint_id=f"e{port}",
         version_id="v1",
