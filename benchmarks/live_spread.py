@@ -24,7 +24,7 @@ from workers.simulator.job import Job
 from workers.simulator.workloads.workload import Workload
 
 ENGINE = "llama3-8b/h100/tp1"
-WITHIN_S = 120.0
+WITHIN_S = 30.0
 REST_S = 2.0
 
 
