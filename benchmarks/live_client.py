@@ -5,6 +5,7 @@ from hashlib import shake_128
 
 import msgspec
 
+from benchmarks.live_course import Course
 from workers.simulator.job import Job
 from workers.simulator.workloads.workload import Session
 
@@ -27,25 +28,37 @@ class _Ledgers(msgspec.Struct):
 class Player:
     """Times in jobs are modelled seconds, `time_scale` seconds of the wall each."""
 
-    def __init__(self, port: int, model: str, engine_ports: list[int], time_scale: float, *, unit_tokens: int) -> None:
+    def __init__(
+        self, port: int, model: str, engine_ports: list[int], time_scale: float, course: Course, *, unit_tokens: int
+    ) -> None:
         self._port = port
         self._model = model
         self._engine_ports = engine_ports
         self._time_scale = time_scale
+        self._course = course
         self._unit_tokens = unit_tokens
         self._began_at = 0.0
 
-    async def play(self, jobs: list[Job], sessions: list[Session]) -> float:
-        """The modelled time at which the last has ended."""
+    async def play(self, jobs: list[Job], sessions: list[Session], within_s: float) -> float:
+        """The modelled time at which the last has ended, or at which `within_s` of the wall were over."""
         self._began_at = asyncio.get_running_loop().time()
-        await asyncio.gather(*[self._ask(job) for job in jobs], *[self._follow(session) for session in sessions])
+        telling = asyncio.create_task(self._course.tell())
+        try:
+            async with asyncio.timeout(within_s):
+                await asyncio.gather(*map(self._ask, jobs), *map(self._follow, sessions))
+        except TimeoutError:
+            pass  # what has not ended by then stays as it is
+        finally:
+            telling.cancel()
         ended_at = self._now()
+        await self._note_all(jobs + [call.job for session in sessions for call in session.calls])
+        return ended_at
+
+    async def _note_all(self, jobs: list[Job]) -> None:
         by_id = {f"job-{job.number}": job for job in jobs}
-        by_id |= {f"job-{call.job.number}": call.job for session in sessions for call in session.calls}
         for port in self._engine_ports:
             for entry in await self._ledger(port):
                 self._note(by_id, entry, port)
-        return ended_at
 
     def _now(self) -> float:
         return (asyncio.get_running_loop().time() - self._began_at) / self._time_scale
@@ -54,10 +67,11 @@ class Player:
         """One call after the other, as long as they are answered: a workflow that lost one is lost."""
         at = session.starts_at
         head = "" if session.budget_s is None else self._workflow_head(session.number, session.budget_s)
-        for call in session.calls:
+        for number, call in enumerate(session.calls, start=1):
             call.job.arrived_at = at + call.gap_s
             await self._ask(call.job, head)
             if call.job.finished_at is None:
+                self._course.ended(len(session.calls) - number)
                 return
             at = call.job.finished_at
 
@@ -72,6 +86,7 @@ class Player:
             job.arrived_at = self._now()
             writer.write(self._request(job, head))
             await self._read(job, reader)
+            self._course.ended()
         finally:
             writer.close()
 

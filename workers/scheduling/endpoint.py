@@ -7,6 +7,7 @@ from workers.scheduling.failures.breaker import Breaker
 from workers.scheduling.failures.watchdog import Watchdog
 from workers.scheduling.interface import EngineReport
 from workers.scheduling.kv_reports import KVReports
+from workers.scheduling.latency.joint_step import JointStep, fit_one_step
 from workers.scheduling.latency.paces import Paces
 from workers.scheduling.latency.speed import Pace, Speed
 from workers.scheduling.latency.step_times import StepTimes
@@ -28,6 +29,7 @@ class EndpointModel:
     __slots__ = (
         "_dense_full_ms",
         "_full_alone_s",
+        "_joint",
         "_times",
         "_token_ms",
         "breaker",
@@ -98,6 +100,7 @@ class EndpointModel:
         self.said = KVReports()
         self.sent_at = -inf
         self.pace = Pace()
+        self._joint = JointStep()
         self._forget_speed(spec)
         self._set_spec(spec)
 
@@ -108,8 +111,7 @@ class EndpointModel:
         """More is known of the engine than before; what was learned of its steps counts only against its old cost."""
         if spec == self.spec:
             return
-        is_other_cost = (spec.cost, spec.is_speed_known) != (self.cost, self.spec.is_speed_known)
-        if is_other_cost:
+        if (spec.cost, spec.is_speed_known) != (self.cost, self.spec.is_speed_known):
             self._forget_speed(spec)
         self._set_spec(spec)
 
@@ -201,8 +203,7 @@ class EndpointModel:
             return
         if report.taken_at > last_at:
             self.watchdog.reported(report)
-        most_share = self.most_kv_tokens / self.kv_capacity
-        self.said.take(report, self.running, most_share)
+        self.said.take(report, self.running, self.most_kv_tokens / self.kv_capacity)
 
     def sent(self, ticket: Ticket, prefill_s: float, now: float) -> None:
         if not self.running or self.watchdog.is_stalled:
@@ -212,6 +213,8 @@ class EndpointModel:
         self.running[ticket.number] = self.prefilling[ticket.number] = ticket
         begins_at = max(now, self.prefill_until)
         ticket.prefill_until = self.prefill_until = begins_at + prefill_s
+        if not self.spec.is_speed_known:
+            self._joint.sent(ticket.prompt_tokens - ticket.hit_tokens, now)
         self.kv_tokens += ticket.kv_tokens
         self.pins.add(ticket.request.prefix_blocks)
         self.said.sent(ticket, len(self.running))
@@ -219,17 +222,17 @@ class EndpointModel:
         self.paces.add(ticket.request.tpot_slo_s)
 
     def first_token(self, ticket: Ticket, now: float) -> None:
-        """What is still in prefill shifts by what the model was wrong."""
+        """What is still in prefill shifts by what the model was wrong; but what comes together waits only once."""
+        prefilling, limit = self.prefilling.values(), self.max_batched_tokens
+        is_joint = not self.spec.is_speed_known and fit_one_step(prefilling, limit)
+        late_s = 0.0 if is_joint else now - ticket.prefill_until
         del self.prefilling[ticket.number]
         self.decoding += 1
         self.context_tokens += ticket.prompt_tokens + ticket.output_tokens / 2
-        late_s = now - ticket.prefill_until
         self._learn_prefill(ticket, now)
-        if self.prefilling:
-            self._shift(late_s)
-            self.prefill_until = max(now, self.prefill_until + late_s)
-        else:
-            self.prefill_until = now
+        for other in self.prefilling.values():
+            other.prefill_until += late_s
+        self.prefill_until = max(now, self.prefill_until + late_s) if self.prefilling else now
         self.refresh()
 
     def ended(self, ticket: Ticket) -> None:
@@ -239,6 +242,7 @@ class EndpointModel:
             self.context_tokens -= ticket.prompt_tokens + ticket.output_tokens / 2
         elif not self.prefilling:
             self.prefill_until = 0.0
+            self._joint.ended()
         self.kv_tokens -= ticket.kv_tokens
         self.said.ended(ticket)
         self.most_kv_tokens -= ticket.most_kv_tokens
@@ -266,12 +270,13 @@ class EndpointModel:
             self.decode_speed.learn(ratio)
             self.refresh()
 
-    def assume_speed(self, other: "EndpointModel") -> None:
-        """Until it shows its own."""
-        if not self.spec.is_speed_known and not self.prefill_speed.observations:
-            self.prefill_speed.factor = other.prefill_speed.factor
-            self.decode_speed.factor = other.decode_speed.factor
-            self.refresh()
+    def lean_on(self, prefill_factor: float | None, decode_factor: float | None) -> None:
+        """How fast engines like it are, of those that nothing was known of."""
+        if prefill_factor is not None:
+            self.prefill_speed.lean_on(prefill_factor)
+        if decode_factor is not None:
+            self.decode_speed.lean_on(decode_factor)
+        self.refresh()
 
     def outgrown(self, ticket: Ticket, output_tokens: float) -> None:
         """The answer is longer than expected: as much again is expected of it."""
@@ -282,19 +287,15 @@ class EndpointModel:
         if ticket.number not in self.prefilling:
             self.context_tokens += grown / 2
 
-    def _shift(self, late_s: float) -> None:
-        for other in self.prefilling.values():
-            other.prefill_until += late_s
-
     def _learn_prefill(self, ticket: Ticket, now: float) -> None:
-        """Of a known engine from full steps alone; short prompts say more of the pause between two steps."""
-        if ticket.prefill_s < self._full_alone_s and self.prefill_speed.is_learned:
+        """Of full steps; of what fits into one with others only while nothing better is known."""
+        is_known = self.spec.is_speed_known
+        if not is_known and ticket.prompt_tokens - ticket.hit_tokens <= self.max_batched_tokens:
+            self._joint.teach(self.prefill_speed, self.cost, self.max_batched_tokens, ticket.sent_at, now)
             return
-        expected_s = ticket.prefill_s
-        observed_s = now - max(ticket.sent_at, ticket.prefill_until - expected_s)
-        speed, cost = self.prefill_speed, self.cost
-        if expected_s < self._full_alone_s:
-            tokens = max(1, ticket.prompt_tokens - ticket.hit_tokens)
-            expected_s = max(expected_s, speed.factor * cost.step_s(tokens, 1, 0.0, 0.0))
-        if observed_s > 0:
-            speed.learn(observed_s / expected_s)
+        self._joint.heard(now)
+        observed_s = now - max(ticket.sent_at, ticket.prefill_until - ticket.prefill_s)
+        # What is thought of one that nothing is known of may have changed by much since it was sent this.
+        expected_s = ticket.prefill_s if is_known else self.prefill_s(ticket.prompt_tokens, ticket.hit_tokens)
+        if observed_s > 0 and (expected_s >= self._full_alone_s or not is_known):
+            self.prefill_speed.learn(observed_s / expected_s)

@@ -9,6 +9,7 @@ from workers.scheduling.endpoint import EndpointModel
 from workers.scheduling.failures.silence import overdue_s
 from workers.scheduling.holding import HeldSlots
 from workers.scheduling.kv_limits import KVLimits
+from workers.scheduling.latency.kin import Kinship
 from workers.scheduling.openings import Openings, why_unusable
 from workers.scheduling.pacing import pause_for_pace
 from workers.scheduling.planning.backlog import Backlog
@@ -45,10 +46,12 @@ class Fleet:
         self.first_token_at = 0.0
         self.standstill = Standstill()
         self.held = HeldSlots()
+        self._prefill_kin, self._decode_kin = Kinship(), Kinship()
         self.changes = 0
 
     def add(self, endpoint: EndpointModel, now: float) -> None:
         self.endpoints[endpoint.number] = endpoint
+        self.meet_kin(endpoint)
         self.touch(endpoint, now)
 
     def remove(self, endpoint: EndpointModel) -> None:
@@ -77,10 +80,18 @@ class Fleet:
         shown = self._openings.usable or self.endpoints
         return bool(shown) and all(endpoint.prefill_speed.is_learned for endpoint in shown.values())
 
-    def share_speed(self, seen: EndpointModel) -> None:
-        """An engine that has not been seen to work yet is no faster and no slower than one of its version that has."""
-        for endpoint in self.endpoints.values():
-            endpoint.assume_speed(seen)
+    def meet_kin(self, endpoint: EndpointModel) -> None:
+        """One that comes, or of whose costs less is known than was: it is taken to be like the others."""
+        if not endpoint.spec.is_speed_known:
+            endpoint.lean_on(self._prefill_kin.factor, self._decode_kin.factor)
+
+    def share_speed(self) -> None:
+        """After one of those that nothing was known of has shown more of its speed."""
+        kin = [endpoint for endpoint in self.endpoints.values() if not endpoint.spec.is_speed_known]
+        has_changed = self._prefill_kin.learned([endpoint.prefill_speed for endpoint in kin])
+        if self._decode_kin.learned([endpoint.decode_speed for endpoint in kin]) or has_changed:
+            for endpoint in kin:
+                self.meet_kin(endpoint)
 
     def backlog(self, now: float) -> Backlog:
         """Of those that may be sent to; at most BACKLOG_AGE_S old, unless something was sent since."""

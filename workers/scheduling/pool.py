@@ -75,6 +75,7 @@ class Pool:
 
     def endpoint_changed(self, endpoint: EndpointModel, now: float) -> None:
         """One that wakes may be of unknown speed."""
+        self.fleet.meet_kin(endpoint)
         self.fleet.touch(endpoint, now)
         self._is_speed_known = self._is_speed_known and self.fleet.is_speed_known()
 
@@ -148,8 +149,8 @@ class Pool:
         self.appraiser.answered(ticket, endpoint, output_tokens, now)
         if output_tokens:
             self.settle(ticket, endpoint, output_tokens)
-        if not self._is_speed_known:
-            self.fleet.share_speed(endpoint)
+        if not endpoint.spec.is_speed_known:
+            self.fleet.share_speed()
 
     def settle(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int) -> None:
         """Charges what it has taken by now, in place of what was expected: who is hard to predict pays no less."""

@@ -165,6 +165,7 @@ class Queues:
             if other is None or version_id == ticket.version_id or not other.has_room(now):
                 continue
             self.dequeue(ticket)
+            other.note_usable(now)  # it may be gone before a tick sees it, and the ticket has waited long elsewhere
             self._numbers += 1
             ticket.number, ticket.version_id = self._numbers, version_id
             endpoint = other.arrive(ticket, now)

@@ -52,6 +52,8 @@ class Scheduler(SchedulerState):
             return []
         ticket.first_token_at = now
         endpoint.first_token(ticket, now)
+        if not endpoint.spec.is_speed_known:
+            self._queues.pool_of(endpoint.version_id, now).fleet.share_speed()
         endpoint.breaker.answered(ticket.number, now)
         endpoint.watchdog.progressed(now)
         return self._eased(endpoint, now)

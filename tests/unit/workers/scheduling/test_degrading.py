@@ -143,3 +143,24 @@ def test_with_thousands_that_wait_only_some_are_looked_at_each_time(monkeypatch)
         waiting.remove(ticket)
     waiting.remove(tickets[0])
     assert (len(waiting), waiting.alternatives()) == (0, [])
+
+
+def test_who_comes_from_another_version_waits_for_endpoints_that_were_there_when_it_came():
+    """It may have waited for longer than anybody waits for endpoints, and no tick may have seen these."""
+    bench = Bench(patience_s=5.0, max_queued_requests=2)
+    bench.endpoint("large", version="v1", slots=1)
+    bench.endpoint("small", version="v2", warmth="loading")
+    arrive(bench)
+    arrive(bench)
+    moved = arrive(bench, prompt_tokens=50_000, ttft_slo_s=9.0, rank=2)
+    bench.after(8.0, step=0.25)
+    bench.endpoint("small", version="v2")
+    bench.arrive(version="v2", prompt_tokens=1000)
+    bench.arrive(version="v1", tenant="t2")  # the queues are full: the lowest of who has most gives way
+    ticket = bench.scheduler._queues.tickets[moved]
+    assert (ticket.version_id, ticket.endpoint) == ("v2", None)
+    bench.note(bench.scheduler.drain_started("small", bench.now))
+    bench.after(4.0, step=0.25)
+    assert moved not in bench.rejects
+    bench.after(2.0, step=0.25)
+    assert bench.rejects[moved].code == "no_endpoint"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.workers.scheduling.bench import KNOWN, Bench
 from workers.scheduling.endpoint_spec import DEFAULT_SPEC
-from workers.scheduling.latency.speed import LEARNED_AFTER, Pace, Speed
+from workers.scheduling.latency.speed import KIN_OBSERVATIONS, LEARNED_AFTER, Pace, Speed
 
 pytestmark = pytest.mark.unit
 
@@ -207,3 +207,71 @@ def test_one_answer_that_took_an_hour_makes_no_deadline_look_out_of_reach():
     assert bench.scheduler._queues.pools["v1"].appraiser._pace_s < 0.03
     bench.arrive(deadline_at=bench.now + 5.0)
     assert len(bench.sent) == 2
+
+
+def unknown_fleet(count):
+    bench = Bench(max_decisions=100)
+    for number in range(count):
+        bench.endpoint(f"e{number}", spec=DEFAULT_SPEC)
+    return bench, list(bench.scheduler._endpoints.values())
+
+
+def test_engines_of_unknown_speed_are_taken_to_be_like_the_middle_of_what_they_have_shown():
+    bench, endpoints = unknown_fleet(3)
+    for _ in range(LEARNED_AFTER):
+        numbers = sorted((bench.arrive() for _ in endpoints), key=bench.sent.get)
+        assert [bench.sent[number] for number in numbers] == ["e0", "e1", "e2"]
+        for number, wait_s in zip(numbers, (0.01, 0.02, 4.97), strict=True):
+            bench.after(wait_s)
+            bench.first_token(number)
+            bench.finish(number)
+    factors = [endpoint.prefill_speed.factor for endpoint in endpoints]
+    assert max(factors) < 1.1 * min(factors)
+    assert max(each.prefill_speed.own for each in endpoints) > 2 * min(each.prefill_speed.own for each in endpoints)
+
+
+def test_one_that_comes_later_is_taken_to_be_like_the_others_too():
+    bench, _ = unknown_fleet(1)
+    serve(bench, 20, prefill_s=10.0)
+    bench.endpoint("new", spec=DEFAULT_SPEC)
+    old, new = bench.scheduler._endpoints.values()
+    assert new.prefill_speed.factor == pytest.approx(old.prefill_speed.own, rel=0.05)
+
+
+def test_what_an_engine_has_shown_itself_comes_to_weigh_more_than_its_kin():
+    speed = Speed(is_known=False)
+    speed.lean_on(1.0)
+    seen = []
+    for count in (LEARNED_AFTER, KIN_OBSERVATIONS, 1000):
+        for _ in range(count):
+            speed.learn(8.0 / speed.factor)
+        seen.append(speed.factor)
+    assert seen == [pytest.approx(1.0), pytest.approx(8.0**0.5), pytest.approx(8.0, rel=0.15)]
+
+
+def test_of_a_known_engine_kin_say_nothing():
+    bench, _ = unknown_fleet(2)
+    bench.endpoint("known", spec=KNOWN)
+    serve(bench, 20, prefill_s=10.0)
+    assert (
+        bench.scheduler._endpoints["known"].prefill_speed.own
+        == bench.scheduler._endpoints["known"].prefill_speed.factor
+    )
+
+
+def test_prompts_that_fit_one_step_are_one_observation():
+    bench, [endpoint] = unknown_fleet(1)
+    numbers = [bench.arrive(prompt_tokens=200) for _ in range(8)]
+    bench.after(0.1)
+    for number in numbers:
+        bench.first_token(number)
+    assert endpoint.prefill_speed.observations == 1
+    assert endpoint.prefill_speed.own == pytest.approx(0.1 / DEFAULT_SPEC.cost.step_s(1600, 8, 0.0, 0.0))
+
+
+def test_a_late_first_token_of_what_fits_one_step_moves_nothing_that_comes_after_it():
+    bench, [endpoint] = unknown_fleet(1)
+    numbers = [bench.arrive(prompt_tokens=200) for _ in range(8)]
+    bench.after(1.0)
+    bench.first_token(numbers[0])
+    assert endpoint.prefill_until == bench.now
