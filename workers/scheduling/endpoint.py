@@ -272,10 +272,8 @@ class EndpointModel:
 
     def lean_on(self, prefill_factor: float | None, decode_factor: float | None) -> None:
         """How fast engines like it are, of those that nothing was known of."""
-        if prefill_factor is not None:
-            self.prefill_speed.lean_on(prefill_factor)
-        if decode_factor is not None:
-            self.decode_speed.lean_on(decode_factor)
+        self.prefill_speed.lean_on(prefill_factor)
+        self.decode_speed.lean_on(decode_factor)
         self.refresh()
 
     def outgrown(self, ticket: Ticket, output_tokens: float) -> None:

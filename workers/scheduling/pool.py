@@ -149,7 +149,7 @@ class Pool:
         self.appraiser.answered(ticket, endpoint, output_tokens, now)
         if output_tokens:
             self.settle(ticket, endpoint, output_tokens)
-        if not endpoint.spec.is_speed_known:
+        if not endpoint.spec.is_speed_known and endpoint.decode_speed.leans():
             self.fleet.share_speed()
 
     def settle(self, ticket: Ticket, endpoint: EndpointModel, output_tokens: int) -> None:

@@ -10,6 +10,7 @@ LEARNED_AFTER = 5
 UNKNOWN_RANGE = 500.0
 KIN_OBSERVATIONS = 50
 """So much of its own does what an engine has shown weigh as much as what its kin have."""
+SHOWN_ENOUGH = 4 * KIN_OBSERVATIONS
 
 
 class Speed:
@@ -41,10 +42,14 @@ class Speed:
             self._move(min(MAX_RATIO, max(MIN_RATIO, of_own)))
         self._weigh()
 
-    def lean_on(self, kin: float) -> None:
+    def lean_on(self, kin: float | None) -> None:
         """Until it has shown enough itself, it is taken to be much like engines of its kind."""
         self._kin = kin
         self._weigh()
+
+    def leans(self) -> bool:
+        """Whether its kin still count for something."""
+        return self.observations < SHOWN_ENOUGH
 
     def _weigh(self) -> None:
         if self._kin is None:
