@@ -6,11 +6,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from workers.contracts.recording import unpaid
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.errands import Calling, Reply
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item, Status
-from workers.gateway.front.delivery import unheard
 
 MAX_TRIES = 3
 PAUSE_S = 1.0
@@ -71,7 +71,7 @@ class Progress(Struct, eq=False):
         if record is None:
             return None
         if reply.answer is None and self.ending == "expired" and record.usage_source != "none":
-            record = unheard(record, "batch_expired")
+            record = unpaid(record, "batch_expired")
         wasted_tokens = self.wasted_tokens.pop(item.number, 0)
         if not wasted_tokens:
             return record
