@@ -177,21 +177,21 @@ def test_pipelined_requests_come_in_order_and_what_follows_a_refused_one_is_not_
 
 
 @pytest.mark.parametrize(
-    ("content", "status"),
+    ("content", "status", "code"),
     [
-        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
-        (b"GET /" + b"a" * 9000, 414),
-        (POST + b"X: " + b"a" * 70_000 + b"\r\n\r\n", 431),
-        (POST + b"X: a\r\n" * 200 + b"\r\n", 431),
-        (POST + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
-        (CHUNKED + b"%x\r\n" % (MAX_BODY_BYTES + 1), 413),
-        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
-        (POST + b"Expect: a miracle\r\n\r\n", 417),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414, "url_too_long"),
+        (b"GET /" + b"a" * 9000, 414, "url_too_long"),
+        (POST + b"X: " + b"a" * 70_000 + b"\r\n\r\n", 431, "headers_too_large"),
+        (POST + b"X: a\r\n" * 200 + b"\r\n", 431, "headers_too_large"),
+        (POST + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413, "body_too_large"),
+        (CHUNKED + b"%x\r\n" % (MAX_BODY_BYTES + 1), 413, "body_too_large"),
+        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505, "http_version_unsupported"),
+        (POST + b"Expect: a miracle\r\n\r\n", 417, "expectation_failed"),
     ],
 )
-def test_what_is_too_large_or_not_spoken_here_is_refused_by_name(content, status):
-    assert Heard([content]).refusal[0] == status
-    assert Heard(pieces_of(content, range(0, len(content), 997))).refusal[0] == status
+def test_what_is_too_large_or_not_spoken_here_is_refused_by_name(content, status, code):
+    assert Heard([content]).refusal == (status, code.encode())
+    assert Heard(pieces_of(content, range(0, len(content), 997))).refusal == (status, code.encode())
 
 
 @pytest.mark.parametrize(("room", "status"), [(0, None), (-1, None), (1, 431)])
