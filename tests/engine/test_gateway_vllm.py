@@ -108,3 +108,22 @@ async def test_a_client_that_leaves_frees_the_engine_and_is_charged_what_it_gene
         await asyncio.sleep(0.1)
     assert running
     assert all(line.endswith(" 0.0") for line in running)
+
+
+async def test_several_conversations_at_once_are_answered_as_by_the_bare_engine_and_counted_together(
+    gateway, vllm_port
+):
+    talks = [[{"role": "user", "content": text}] for text in ("Name three colours.", "Name a bird.")]
+    fields = {"model": "demo-chat", "messages": talks, "max_tokens": 8, "temperature": 0, "ignore_eos": True}
+    alone, through = await ask_both(vllm_port, gateway.port, "/v1/chat/completions/batch", fields)
+    assert_equal(alone, through)
+    [record] = gateway.records()
+    usage = through.json()["usage"]
+    assert (through.status, len(through.json()["choices"])) == (200, 2)
+    assert (record.input_tokens, record.output_tokens) == (usage["prompt_tokens"], usage["completion_tokens"])
+
+
+async def test_a_ping_is_answered_as_by_the_bare_engine(gateway, vllm_port):
+    for method in ("GET", "POST"):
+        alone, through = [await call(port, method, "/ping") for port in (vllm_port, gateway.port)]
+        assert (alone.status, alone.body) == (through.status, through.body) == (200, b"")

@@ -50,3 +50,13 @@ async def test_every_refusal_equals_the_bare_engines_and_costs_nothing(gateway, 
         alone, through = await ask_both(pooling_port, gateway.port, path, {"model": "demo-chat"} | fields)
         assert_equal(alone, through)
     assert {(record.outcome, record.cost_pico_usd) for record in gateway.records()} == {("rejected", 0)}
+
+
+@pytest.mark.parametrize("encoding", ["bytes", "bytes_only"])
+async def test_what_is_embedded_into_bytes_is_counted_or_estimated_by_its_prompt(gateway, pooling_port, encoding):
+    fields = {"model": "demo-chat", "input": "a cat on a mat", "encoding_format": encoding}
+    alone, through = await ask_both(pooling_port, gateway.port, "/v1/embeddings", fields)
+    assert (alone.status, alone.body) == (through.status, through.body)
+    [record] = gateway.records()
+    assert (record.usage_source, record.output_tokens) == ("estimated", 0)
+    assert 0 < record.input_tokens < 40

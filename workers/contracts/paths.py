@@ -2,6 +2,7 @@
 
 CLIENT_PATHS = (
     "/v1/chat/completions",
+    "/v1/chat/completions/batch",
     "/v1/completions",
     "/v1/responses",
     "/v1/messages",

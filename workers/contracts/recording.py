@@ -4,10 +4,17 @@ The gateway that served it settles it; when that has died, whoever finds its jou
 (workers/contracts/salvage.py).
 """
 
+from hashlib import sha256
+
+from msgspec.structs import replace
+
 from workers.contracts import pricing
+from workers.contracts.ids import uuid7
 from workers.contracts.settlement import Origin, Settlement, Used
 from workers.contracts.snapshot import Price
 from workers.contracts.usage import Outcome, UsageRecord
+
+_CLIENT_LEFT = 499
 
 
 def cost_pico_usd(used: Used, price: Price) -> int:
@@ -69,6 +76,33 @@ def record_of(
         wasted_tokens=request.wasted_tokens,
         engine_ms=_engine_ms(request, now),
     )
+
+
+def unheard(record: UsageRecord, error_code: str = "not_delivered") -> UsageRecord:
+    """Of an answer that nobody got; its id is left to the answer that somebody gets."""
+    return replace(unpaid(record, error_code), record_id=unheard_id(record.record_id, record.arrived_at))
+
+
+def unpaid(record: UsageRecord, error_code: str) -> UsageRecord:
+    """The same of an answer that nobody got, and nobody pays for."""
+    return replace(
+        record,
+        status=_CLIENT_LEFT,
+        outcome="client_left",
+        error_code=error_code,
+        usage_source="none",
+        input_tokens=0,
+        cached_input_tokens=0,
+        output_tokens=0,
+        reasoning_tokens=0,
+        cost_pico_usd=0,
+        wasted_tokens=record.wasted_tokens + record.output_tokens,
+    )
+
+
+def unheard_id(record_id: str, arrived_at: float) -> str:
+    """The same each time, so that what is salvaged twice is known by it."""
+    return uuid7(arrived_at, int.from_bytes(sha256(record_id.encode()).digest()[:10], "big"))
 
 
 def _elapsed_ms(start_at: float, end_at: float | None) -> float | None:

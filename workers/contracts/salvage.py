@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from workers.contracts.journal import JOURNAL_SUFFIX, Interrupted, Journal, JournalError, read_journal
 from workers.contracts.layout import write_whole
-from workers.contracts.recording import record_of
+from workers.contracts.recording import record_of, unheard, unheard_id
 from workers.contracts.spool import SEGMENT_SUFFIX, first_sequence_of, segment_name
 from workers.contracts.usage import UsageRecord
 
@@ -67,19 +67,26 @@ def records_of(journal: Journal, last_sequence: int, written_ids: frozenset[str]
     """What the spool lacks. The numbers go on where the dead gateway's own ended."""
     settled = sorted(journal.settled, key=lambda record: record.sequence)
     known = written_ids | {record.record_id for record in settled}
-    records = [record for record in settled if record.record_id not in written_ids]
+    records = [record for record in settled if _ids_of(record).isdisjoint(written_ids)]
     interrupted = sorted(journal.interrupted, key=lambda item: item.settlement.arrived_at)
-    records += [_record(journal, item) for item in interrupted if item.settlement.record_id not in known]
+    left = [_record(journal, item) for item in interrupted if item.settlement.record_id not in known]
+    records += [record for record in left if record.record_id not in known]
     return [
         msgspec.structs.replace(record, sequence=sequence) for sequence, record in enumerate(records, last_sequence + 1)
     ]
 
 
+def _ids_of(record: UsageRecord) -> set[str]:
+    """It may have been written as one that nobody has heard of, just before its slot was to be freed."""
+    return {record.record_id, unheard_id(record.record_id, record.arrived_at)}
+
+
 def _record(journal: Journal, item: Interrupted) -> UsageRecord:
+    """What another gateway asked for it asks for elsewhere, where nothing of the answer had gone out."""
     settlement = item.settlement
     has_begun = settlement.is_stream and settlement.first_token_at is not None
     latest = (settlement.arrived_at, settlement.dispatched_at or 0.0, settlement.first_token_at or 0.0)
-    return record_of(
+    record = record_of(
         settlement,
         item.used,
         journal.origin,
@@ -89,6 +96,7 @@ def _record(journal: Journal, item: Interrupted) -> UsageRecord:
         status=200 if has_begun else _NO_ANSWER,
         error_code=ERROR_CODE,
     )
+    return unheard(record, ERROR_CODE) if settlement.awaits_delivery and not has_begun else record
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def model_not_found(model: str) -> GatewayError:
 
 
 def wrong_task(model: str, task: str) -> GatewayError:
-    does = "embeds and does not generate" if task == "embed" else "generates and does not embed"
+    does = "embeds and does not generate" if task == "embed" else "generates and does not embed, pool or score"
     return bad_request("wrong_task", f"The model `{model}` {does}; it has no such path.", "model")
 
 

@@ -2,6 +2,7 @@
 
 A record is known by its source's number. What comes again under the same number and says the same is a duplicate; what
 says something else, cannot be a row or cannot be read at all goes into quarantine, and the rest of the batch is stored.
+Of a request that one gateway passed to another both may have written the record, under one id: the first one counts.
 """
 
 from collections import defaultdict
@@ -145,8 +146,17 @@ def _judge(repeated: Sequence[UsageRecord], batch: _Batch) -> None:
         row = stored.get(normal_id(record.record_id) or "")
         if row is None:
             batch.quarantine(record, f"number {record.sequence} of this gateway belongs to another record")
+        elif _is_of_both(row, record):
+            continue
         elif _said_by(row) != _said_in(record):
             batch.quarantine(record, "contradicts the record that is stored under its id")
+
+
+def _is_of_both(row: StoredRecord, record: UsageRecord) -> bool:
+    """The gateway that passed it on and the one that answered, of which one had died: neither knows of the other's."""
+    sources_differ = (row.gateway_id, row.boot_id) != (clean(record.gateway_id, 64), clean(record.boot_id, 64))
+    whose = str(row.tenant_id or ""), str(row.key_id or ""), row.request_id
+    return sources_differ and whose == (*_ids_in(record)[:2], clean(record.request_id, 128))
 
 
 def _stored_like(records: Sequence[UsageRecord]) -> dict[str, StoredRecord]:
@@ -165,6 +175,9 @@ def _said_by(row: StoredRecord) -> tuple[object, ...]:
 
 def _said_in(record: UsageRecord) -> tuple[object, ...]:
     tokens = (record.input_tokens, record.cached_input_tokens, record.output_tokens, record.reasoning_tokens)
-    ids = (str(as_uuid(text) or "") for text in (record.tenant_id, record.key_id, record.version_id))
     arrived_at = datetime.fromtimestamp(record.arrived_at, UTC)
-    return record.sequence, arrived_at, record.outcome, record.cost_pico_usd, *ids, *tokens
+    return record.sequence, arrived_at, record.outcome, record.cost_pico_usd, *_ids_in(record), *tokens
+
+
+def _ids_in(record: UsageRecord) -> list[str]:
+    return [str(as_uuid(text) or "") for text in (record.tenant_id, record.key_id, record.version_id)]

@@ -71,6 +71,28 @@ def test_one_id_under_two_numbers_counts_once(in_one_batch):
     assert len(reasons()) == 1
 
 
+@pytest.mark.parametrize("in_one_batch", [True, False])
+def test_a_request_that_two_gateways_settled_under_one_id_counts_once_as_it_came_first(in_one_batch):
+    answered = make_record(output_tokens=7)
+    asked = changed(
+        answered, gateway_id="gateway-2", boot_id="boot-2", sequence=1, outcome="refused", output_tokens=0, status=503
+    )
+    if in_one_batch:
+        assert ingest(answered, asked) == (1, 1)
+    else:
+        assert (ingest(answered), ingest(asked)) == ((1, 0), (0, 1))
+    assert reasons() == []
+    assert UsageRecord.objects.get().output_tokens == 7
+
+
+@pytest.mark.parametrize("told", [{"request_id": "other"}, {"key_id": str(uuid4())}, {"tenant_id": str(uuid4())}])
+def test_another_gateways_record_under_the_same_id_is_set_aside_if_it_is_of_another_request(told):
+    record = make_record()
+    ingest(record)
+    assert ingest(changed(record, gateway_id="gateway-2", sequence=1, **told)) == (1, 0)
+    assert reasons() == ["contradicts the record that is stored under its id"]
+
+
 def test_a_record_under_another_time_is_a_contradiction_too():
     record = make_record()
     ingest(record)

@@ -22,6 +22,8 @@ from tests.support.batches import (
 from tests.support.fake_engines import fake_engine
 from tests.support.gateways import authorised, chat_body, running_gateway, snapshot_for
 from tests.support.raw_http import call, exchange, request_bytes
+from workers.gateway.batches.api import Limits
+from workers.gateway.batches.store import Store
 
 pytestmark = pytest.mark.integration
 
@@ -116,13 +118,36 @@ async def test_a_cancelled_batch_keeps_what_was_answered(tmp_path):
         batch = await ended(client, batch_id)
         output, errors = await lines_of(client, batch.output_file_id), await lines_of(client, batch.error_file_id)
         records = item_records(gateway)
-        with pytest.raises(openai.ConflictError):
+        with pytest.raises(openai.ConflictError) as refusal:
             await client.batches.cancel(await ended_batch(client))
+    assert refusal.value.code == "batch_finished"
     assert (batch.status, batch.cancelled_at is not None) == ("cancelled", True)
     assert {error["error"]["code"] for error in errors} == {"batch_cancelled"}
     assert 0 < len(output) < 300
     assert len(output) + len(errors) == 300 == batch.request_counts.completed + batch.request_counts.failed
     assert set(records) == {one["custom_id"] for one in output}
+
+
+async def test_a_tenant_with_as_many_unfinished_batches_as_it_may_have_waits_for_one(tmp_path):
+    async with served(tmp_path, "--time-scale", "1") as (_, gateway, client):
+        gateway.service._batches._api._limits = Limits(max_unfinished_batches=1)
+        await create(client, chats(300, max_tokens=20))
+        with pytest.raises(openai.RateLimitError) as refusal:
+            await create(client.with_options(max_retries=0), chats(1))
+    assert (refusal.value.code, refusal.value.response.headers["retry-after"]) == ("too_many_batches", "60")
+
+
+async def test_while_the_disk_keeps_nothing_files_and_batches_are_refused_and_models_answer(tmp_path, monkeypatch):
+    def fail(store, *asked, **narrowed):
+        raise OSError("no space left on device")
+
+    async with served(tmp_path) as (_, gateway, client):
+        monkeypatch.setattr(Store, "list_files", fail)
+        with pytest.raises(openai.InternalServerError) as refusal:
+            await client.with_options(max_retries=0).files.list()
+        answer = await gateway.chat(max_tokens=1)
+    assert (refusal.value.status_code, refusal.value.code) == (503, "storage_unavailable")
+    assert answer.status == 200
 
 
 async def reached_some(client, batch_id):

@@ -107,6 +107,33 @@ async def test_a_key_that_is_revoked_on_the_way_spends_no_more(node):
     assert len(node.spool) == 1
 
 
+@pytest.mark.parametrize("tries", [1, 2])
+async def test_what_failed_before_its_key_was_revoked_is_waste(node, tries):
+    def fail_and_revoke(number, record_id):
+        node.is_granted = number < tries
+        return failed(number, record_id)
+
+    node.reply_to = fail_and_revoke
+    _, _, [error] = await course(node, hand_in(node, items=1))
+    assert error["response"]["status_code"] == 401
+    [record] = node.spool
+    assert (record.error_code, record.usage_source, record.cost_pico_usd) == ("invalid_api_key", "none", 0)
+    assert (record.output_tokens, record.wasted_tokens) == (0, 3 * tries)
+
+
+async def test_what_failed_before_its_batch_was_up_is_waste_and_is_told_that_it_ran(node):
+    def fail_and_let_time_pass(number, record_id):
+        node.now += 2000
+        return failed(number, record_id)
+
+    node.reply_to, node.slots = fail_and_let_time_pass, 1
+    batch, output, errors = await course(node, hand_in(node, items=2))
+    assert (batch.status, output, len(errors)) == ("expired", [], 2)
+    [record] = node.spool
+    assert (record.error_code, record.usage_source) == ("batch_expired", "none")
+    assert (record.output_tokens, record.wasted_tokens) == (0, 3)
+
+
 async def test_at_the_end_of_its_time_the_rest_is_told_that_it_never_ran(node):
     def reply_and_let_time_pass(number, record_id):
         if number == 2:

@@ -296,13 +296,6 @@ async def test_a_canary_weight_is_met_by_a_thousand_requests(tmp_path):
     assert sum(record.version_id == "v2" for record in records) == pytest.approx(100, abs=20)
 
 
-async def test_a_generating_model_is_not_asked_to_embed(gateway):
-    answer = await gateway.call("POST", "/v1/embeddings", {"model": "demo-chat", "input": "x"})
-    assert (answer.status, answer.json()["error"]["code"]) == (400, "wrong_task")
-    [record] = gateway.records()
-    assert (record.outcome, record.cost_pico_usd) == ("rejected", 0)
-
-
 async def test_a_canary_without_engines_leaves_its_requests_to_the_other_version(engine, tmp_path):
     versions = [("demo-chat", 50, [engine.port]), ("demo-chat", 50, [])]
     async with running_gateway(tmp_path, snapshot_for(*versions)) as gateway:

@@ -74,5 +74,16 @@ async def test_an_answer_that_never_ends_is_given_up_before_it_fills_the_memory(
     ):
         answer = await gateway.chat()
         [record] = await gateway.wait_for_records(1)
-    assert answer.status == 502
-    assert (record.outcome, record.status) == ("failed", 502)
+    assert (answer.status, answer.json()["error"]["code"]) == (502, "engine_died")
+    assert (record.outcome, record.status, record.error_code) == ("failed", 502, "engine_died")
+
+
+async def test_engines_that_break_off_before_any_answer_are_tried_as_often_as_may_be_and_then_it_is_said(tmp_path):
+    async with (
+        scripted_engine([], closes=True) as engine,
+        running_gateway(tmp_path, snapshot_for(("demo-chat", 100, [engine.port]))) as gateway,
+    ):
+        answer = await gateway.chat()
+        [record] = await gateway.wait_for_records(1)
+    assert (answer.status, answer.json()["error"]["code"]) == (502, "engine_unavailable")
+    assert (record.outcome, record.status, record.attempts) == ("failed", 502, len(engine.seen))

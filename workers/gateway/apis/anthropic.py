@@ -19,6 +19,7 @@ from workers.gateway.payload.labels import REQUEST_ID
 _ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     405: "invalid_request_error",

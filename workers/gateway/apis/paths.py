@@ -15,7 +15,8 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     `takes_priority`: vLLM knows a field `priority` there. `is_form`: the model is a field of a multipart form, not of a
     JSON object. `task`: which models do it; "" for all. `text_mark`: what stands before the text in an event of a
     stream that another engine can continue. `limit_fields`: where engines look there for the most a choice may have, in
-    their order; what stands in others they pass over, and so must who reserves.
+    their order; what stands in others they pass over, and so must who reserves. `has_conversations`: its messages are a
+    list of chats, each of which is answered.
     """
 
     operation: str
@@ -27,6 +28,12 @@ class EnginePath(Struct, frozen=True, kw_only=True, eq=False):
     task: str = ""
     text_mark: bytes = b""
     limit_fields: tuple[str, ...] = ("max_tokens",)
+    has_conversations: bool = False
+
+    @property
+    def generates(self) -> bool:
+        """Whether an answer is text that was generated, and no vectors, whose bytes say nothing of tokens."""
+        return self.task != "embed"
 
     @property
     def is_chat(self) -> bool:
@@ -46,6 +53,15 @@ _CHAT = EnginePath(
     task="generate",
     text_mark=CHAT_TEXT_MARK,
     limit_fields=("max_completion_tokens", "max_tokens"),
+)
+# vLLM's own, which no other engine has: it never streams.
+_CHATS = EnginePath(
+    operation="chat",
+    api=OPENAI,
+    takes_priority=True,
+    task="generate",
+    limit_fields=("max_completion_tokens", "max_tokens"),
+    has_conversations=True,
 )
 _COMPLETION = EnginePath(
     operation="text_completion",
@@ -74,6 +90,7 @@ METHOD = b"POST"
 NO_ENGINE = EnginePath(operation="", api=OPENAI, is_metered=False)
 ENGINE_PATHS: dict[bytes, EnginePath] = {
     CHAT_TARGET: _CHAT,
+    CHAT_TARGET + b"/batch": _CHATS,
     b"/v1/completions": _COMPLETION,
     b"/v1/responses": _RESPONSES,
     b"/v1/messages": EnginePath(operation="chat", api=_ANTHROPIC, task="generate"),

@@ -6,11 +6,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field
 
+from workers.contracts.recording import unpaid
 from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.errands import Calling, Reply
 from workers.gateway.batches.loopback import LoopbackAnswer
 from workers.gateway.batches.shapes import Batch, Item, Status
-from workers.gateway.front.delivery import unheard
 
 MAX_TRIES = 3
 PAUSE_S = 1.0
@@ -29,7 +29,8 @@ _STEPS: dict[str, Step] = {"validating": "validate", "finalizing": "finish", "ca
 class Progress(Struct, eq=False):
     """`ready` are items to be asked for next, `last_loaded` the number up to which they were read from disk.
 
-    `tries` and `wasted_tokens` are of items that an engine failed. `ending` is where it goes before all is answered.
+    `tries` are of items that an engine failed, `wasted` the records of their last tries, with the tokens of all.
+    `ending` is where it goes before all is answered.
     """
 
     batch: Batch
@@ -38,7 +39,7 @@ class Progress(Struct, eq=False):
     calls: dict[int, Calling] = field(default_factory=dict)
     paused_until: float = 0.0
     tries: Counter[int] = field(default_factory=Counter)
-    wasted_tokens: Counter[int] = field(default_factory=Counter)
+    wasted: dict[int, UsageRecord] = field(default_factory=dict)
     ending: Status | None = None
 
     def step(self, now: float) -> Step:
@@ -62,20 +63,38 @@ class Progress(Struct, eq=False):
         self.paused_until = max(self.paused_until, now + pause_s(reply))
         if verdict == "again" and reply.record is not None:
             self.tries[item.number] += 1
-            self.wasted_tokens[item.number] += reply.record.output_tokens
+        if reply.record is not None:
+            self._note_waste(item, reply.record)
         return verdict
+
+    def _note_waste(self, item: Item, record: UsageRecord) -> None:
+        earlier = self.wasted.get(item.number)
+        wasted_tokens = record.output_tokens + record.wasted_tokens + (earlier.wasted_tokens if earlier else 0)
+        if wasted_tokens:
+            self.wasted[item.number] = msgspec.structs.replace(record, output_tokens=0, wasted_tokens=wasted_tokens)
+
+    def waste_of(self, item: Item, error_code: str) -> UsageRecord | None:
+        """The record of an item that is not tried again: nobody pays for what its tries threw away."""
+        wasted = self.wasted.pop(item.number, None)
+        return None if wasted is None else unpaid(wasted, error_code)
+
+    def give_up(self, error_code: str) -> list[tuple[Item, UsageRecord]]:
+        """What is not asked for any more; of that, what has used something."""
+        found = [(item, self.waste_of(item, error_code)) for item in self.ready]
+        self.ready.clear()
+        return [(item, record) for item, record in found if record is not None]
 
     def due_record(self, item: Item, reply: Reply) -> UsageRecord | None:
         """With what earlier tries threw away. What the end of the batch's time cut off costs nothing, as at OpenAI."""
         record = reply.record
         if record is None:
-            return None
+            return self.waste_of(item, "internal_error") if reply.answer is not None else None
         if reply.answer is None and self.ending == "expired" and record.usage_source != "none":
-            record = unheard(record, "batch_expired")
-        wasted_tokens = self.wasted_tokens.pop(item.number, 0)
-        if not wasted_tokens:
+            record = unpaid(record, "batch_expired")
+        earlier = self.wasted.pop(item.number, None)
+        if earlier is None:
             return record
-        return msgspec.structs.replace(record, wasted_tokens=record.wasted_tokens + wasted_tokens)
+        return msgspec.structs.replace(record, wasted_tokens=record.wasted_tokens + earlier.wasted_tokens)
 
 
 def verdict_on(reply: Reply, tries: int) -> Verdict:

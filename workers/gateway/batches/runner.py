@@ -182,7 +182,8 @@ class Runner:
         batch = progress.batch
         is_cancelled = batch.status == "cancelling"
         progress.ending = "cancelled" if is_cancelled else "expired"
-        progress.ready.clear()
+        for item, record in progress.give_up(f"batch_{progress.ending}"):
+            self._answers.append(stages.withdrawn(batch, item, progress.ending, record))
         began_at = batch.cancelling_at if is_cancelled else batch.expires_at
         if progress.calls and began_at is not None and self._unix_time() - began_at > CLOSING_GRACE_S:
             for call in progress.calls.values():
@@ -220,7 +221,9 @@ class Runner:
     def _start(self, progress: Progress, item: Item, *, is_elsewhere: bool) -> None:
         grant = self._errands.grant_of(progress.batch)
         if grant is None:
-            self._answer(progress.batch, item, status=401, body=key_invalid().body())
+            error = key_invalid()
+            record = progress.waste_of(item, error.code)
+            self._answer(progress.batch, item, status=error.status, body=error.body(), record=record)
             return
         task = asyncio.create_task(self._ask(progress, item, grant))
         self._tasks.add(task)
@@ -248,8 +251,7 @@ class Runner:
         if reply.answer is not None:
             self._answer(progress.batch, item, status=reply.answer.status, body=reply.answer.body, record=record)
         elif record is not None and (record.usage_source != "none" or record.wasted_tokens):
-            line = stages.withdrawn_line(progress.batch, item, progress.ending or "cancelled")
-            self._answers.append(AnsweredItem(progress.batch.batch_id, item.number, line, True, record))
+            self._answers.append(stages.withdrawn(progress.batch, item, progress.ending or "cancelled", record))
         else:
             progress.ready.append(item)
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import BinaryIO
 
+from workers.contracts.usage import UsageRecord
 from workers.gateway.batches.database import write_durably
 from workers.gateway.batches.errands import ids_of
 from workers.gateway.batches.lines import InputCheck, error_line, read_lines
 from workers.gateway.batches.places import node_tag
-from workers.gateway.batches.shapes import Batch, Counts, Item, LineError, Status, StoredFile
+from workers.gateway.batches.shapes import AnsweredItem, Batch, Counts, Item, LineError, Status, StoredFile
 from workers.gateway.batches.store import Store
 
 FILE_LIFETIME_S = 30 * 24 * 3600
@@ -67,10 +68,12 @@ def finish(store: Store, batch: Batch, status: Status, now: float) -> None:
     store.finish(finished, [file for file in (output, error) if file is not None])
 
 
-def withdrawn_line(batch: Batch, item: Item, status: Status) -> bytes:
+def withdrawn(batch: Batch, item: Item, status: Status, record: UsageRecord) -> AnsweredItem:
+    """It was executed, and has no answer."""
     code, _ = _NEVER_RAN[status]
     message = "The batch ended while this request was executed."
-    return error_line(ids_of(batch, item.number).item_id, item.custom_id, code=code, message=message)
+    line = error_line(ids_of(batch, item.number).item_id, item.custom_id, code=code, message=message)
+    return AnsweredItem(batch.batch_id, item.number, line, True, record)
 
 
 def _write_file(store: Store, batch: Batch, kind: str, lines: Iterator[bytes], now: float) -> StoredFile | None:

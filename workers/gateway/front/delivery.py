@@ -11,8 +11,8 @@ import socket
 import struct
 
 import msgspec
-from msgspec import structs
 
+from workers.contracts.recording import unheard
 from workers.contracts.settlement import Settlement
 from workers.contracts.usage import UsageRecord
 from workers.gateway.exchanges.facilities import Facilities
@@ -24,7 +24,6 @@ _FIRST_LOOK_AFTER_S = 0.002
 _LOOK_EVERY_S = 1.0
 # tcpi_bytes_acked of Linux's struct tcp_info.
 _TCP_INFO_BYTES, _BYTES_ACKED_AT = 192, 120
-_CLIENT_LEFT = 499
 
 
 class Delivery:
@@ -43,9 +42,7 @@ class Delivery:
         client.before_end = self._connection_ends
 
     def keep(self, record: UsageRecord) -> None:
-        if record.usage_source == "none":
-            self._end(record, is_heard=True)
-        elif self._is_heard is not None:
+        if self._is_heard is not None:
             self._end(record, is_heard=self._is_heard)
         elif self._has_arrived():
             self._end(record, is_heard=True)
@@ -81,24 +78,11 @@ class Delivery:
         self._record = None
         if self._client.before_end == self._connection_ends:
             self._client.before_end = None
-        self._facilities.meter.write_delivered(self._settlement, record if is_heard else unheard(record))
-
-
-def unheard(record: UsageRecord, error_code: str = "not_delivered") -> UsageRecord:
-    """The same of an answer that nobody got, and nobody pays for."""
-    return structs.replace(
-        record,
-        status=_CLIENT_LEFT,
-        outcome="client_left",
-        error_code=error_code,
-        usage_source="none",
-        input_tokens=0,
-        cached_input_tokens=0,
-        output_tokens=0,
-        reasoning_tokens=0,
-        cost_pico_usd=0,
-        wasted_tokens=record.wasted_tokens + record.output_tokens,
-    )
+        if is_heard:
+            self._facilities.meter.write_delivered(self._settlement, record)
+        else:
+            self._facilities.meter.write_delivered(self._settlement, unheard(record))
+            self._facilities.journal.forget(record.record_id)
 
 
 def _bytes_heard(client: ClientConnection) -> int:

@@ -16,7 +16,7 @@ from workers.gateway.http.heads import AnswerHead, Headers, header_lines
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.http.upstream import UpstreamError
-from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, HAS_OTHERS, LAST, PROOF
+from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, HAS_OTHERS, LAST, PROOF, RECORD
 from workers.gateway.snapshots.networks import peer_of
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _OF_FILES = frozenset((b"authorization", b"x-api-key", b"content-type"))
 _NOT_PASSED_ON = frozenset(
     b"connection expect forwarded host keep-alive proxy-authorization proxy-connection te trailer transfer-encoding "
     b"upgrade content-length x-forwarded-for x-request-id".split()
-) | {FORWARDED, CHOSEN_VERSION, PROOF, COUNTED}
+) | {FORWARDED, CHOSEN_VERSION, PROOF, COUNTED, RECORD}
 _API = OpenAI()
 _MISDIRECTED = 421
 # Given an address, and whether there are others to ask after it.
@@ -40,9 +40,9 @@ Refused = Callable[[AnswerHead], None]
 class Forwarding:
     """Owns the answer. The other gateway's bytes pass as they come, and no faster than the client takes them.
 
-    `lost` hears of it where nobody could be asked. One that falls silent (neighbour_watch.py) before a byte of its
-    answer has come makes way for the next, and so does one that has no engine of it any more. After the last of these
-    `back` has the client again.
+    `lost` hears of it where nobody has answered. One that dies or falls silent (neighbour_watch.py) before a byte of
+    its answer has come makes way for the next, and so does one that has no engine of it any more: which of them has a
+    record nobody can know, so all write the same one. After the last of these `back` has the client again.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class Forwarding:
         self._pools: list[EnginePool] = []
         self._call: Call | None = None
         self._head: AnswerHead | None = None
-        self._was_read = False
         self._silences = silences or Silences()
         self._heard = Heard()
         self._watch: asyncio.Task[None] | None = None
@@ -105,8 +104,6 @@ class Forwarding:
         call, self._call = self._call, None
         if call is None:
             return
-        if call.was_asked:
-            self._lost = None  # the record is written there
         call.give_up()
         logger.warning("another node's gateway has fallen silent: %s", pool.authority.decode())
         if self._head is None:
@@ -115,7 +112,10 @@ class Forwarding:
             self._break_off()
 
     def _break_off(self) -> None:
-        """An answer that has begun is cut off: its framing tells the client that something is missing."""
+        """An answer that has begun is cut off: its framing tells the client that something is missing.
+
+        What it has used by then stands in the journal over there.
+        """
         if self._answer.head is None:
             self._answer.send_error(unreachable())
         else:
@@ -182,16 +182,14 @@ class Forwarding:
             self._end_call()
             self._ask_next()
             return
-        self._was_read |= self._head is not None or (call.was_asked and not error.was_reset)
-        call.was_asked = self._was_read  # else nobody there has a record of it
         if self._head is None and not call.failed():
             return
         logger.warning("another node's gateway did not answer: %s", error)
         self._end_call()
-        if call.was_asked:
-            self._break_off()
-        else:
+        if self._head is None:
             self._ask_next()
+        else:
+            self._break_off()
 
 
 def message_for_engine(request: HttpRequest, authority: bytes, address: str, own: Headers, note: bytes) -> bytes:

@@ -28,7 +28,7 @@ from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
 from workers.gateway.kv_events.reader import CacheReader
 from workers.gateway.limits.admission import Limits
-from workers.gateway.payload.bodies import Peek, peek
+from workers.gateway.payload.bodies import NO_TEXT, Peek, peek
 from workers.gateway.payload.body_limits import check_body
 from workers.gateway.payload.forms import peek_form
 from workers.gateway.payload.labels import COUNTED, FORWARDED, HAS_OTHERS, note_who, sticky_id
@@ -241,6 +241,8 @@ class Intake:
         """Public model → version, noted in the settlement."""
         path, noted, directory = introduction.path, introduction.noted, introduction.directory
         found = peek_form(request.body, noted.get(b"content-type", b"")) if path.is_form else peek(request.body)
+        if path.has_conversations:
+            found.prompt, found.messages = found.messages, NO_TEXT  # as so many prompts
         model: str = found.model
         note_who(settlement, noted, found)
         version = self.choose_version(introduction, found, model, settlement)

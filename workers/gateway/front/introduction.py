@@ -8,7 +8,16 @@ from workers.gateway.apis.paths import EnginePath
 from workers.gateway.front.proofs import is_of_a_gateway
 from workers.gateway.http.heads import Headers
 from workers.gateway.http.requests import HttpRequest
-from workers.gateway.payload.labels import CHOSEN_VERSION, COUNTED, FORWARDED, PROOF, REQUEST_ID, STAYS, note_headers
+from workers.gateway.payload.labels import (
+    CHOSEN_VERSION,
+    COUNTED,
+    FORWARDED,
+    PROOF,
+    RECORD,
+    REQUEST_ID,
+    STAYS,
+    note_headers,
+)
 from workers.gateway.snapshots.directory import Directory, Grant
 
 MAX_REQUEST_ID = 128
@@ -71,6 +80,7 @@ class Introduction:
         noted[FORWARDED] = STAYS
         noted.pop(CHOSEN_VERSION, None)
         noted.pop(COUNTED, None)
+        noted.pop(RECORD, None)
         return False
 
     def holds(self, directory: Directory | None, unix_time: float) -> bool:

@@ -18,7 +18,7 @@ from workers.gateway.http.heads import AnswerHead, Headers
 from workers.gateway.http.numbers import MAX_DIGITS
 from workers.gateway.http.requests import HttpRequest
 from workers.gateway.http.server import ClientConnection
-from workers.gateway.payload.labels import COUNTED, DEADLINE, FORWARDED, HAS_OTHERS, PROOF, REQUEST_ID
+from workers.gateway.payload.labels import COUNTED, DEADLINE, FORWARDED, HAS_OTHERS, PROOF, RECORD, REQUEST_ID
 
 if TYPE_CHECKING:
     from workers.gateway.front.intake import Intake
@@ -59,11 +59,15 @@ def send_on(
 
 
 def own_words(monotonic: Callable[[], float], introduction: Introduction, settlement: Settlement) -> Headers:
-    """It may have waited, here or where it was sent back: its deadline is less far, and a proof is of its moment."""
+    """It may have waited, here or where it was sent back: its deadline is less far, and a proof is of its moment.
+
+    Whoever answers writes the record that it would have here, so that it is one whichever of them writes it.
+    """
     waited_s = monotonic() - settlement.arrived_at
     secret, given_id = introduction.directory.snapshot.peer_secret, settlement.request_id.encode()
     proof = prove(secret, FORWARDED, given_id, settlement.arrived_unix_s + waited_s)
-    said = [(REQUEST_ID, given_id), (PROOF, proof), *_counted(settlement)]
+    record = b"%b %r" % (settlement.record_id.encode(), settlement.arrived_unix_s)
+    said = [(REQUEST_ID, given_id), (PROOF, proof), (RECORD, record), *_counted(settlement)]
     deadline = introduction.noted.get(DEADLINE, b"").strip()
     if deadline.isdigit() and len(deadline) <= MAX_DIGITS and int(deadline):
         said.append((DEADLINE, b"%d" % max(1, int(deadline) - int(waited_s * 1000))))

@@ -8,9 +8,6 @@ from contextlib import suppress
 from typing import Protocol
 from urllib.parse import unquote
 
-import msgspec
-
-from workers.contracts.snapshot import Route
 from workers.gateway import errors
 from workers.gateway.apis.paths import ENGINE_PATHS, METHOD, NO_ENGINE, EnginePath, api_of
 from workers.gateway.driving.driver import Driver
@@ -20,6 +17,7 @@ from workers.gateway.exchanges.facilities import Facilities
 from workers.gateway.front.intake import Intake
 from workers.gateway.front.introduction import Introduction, given_id
 from workers.gateway.front.marks import Errand
+from workers.gateway.front.model_list import models_body
 from workers.gateway.front.outcomes import OUTCOMES, outcome_body, read_outcome
 from workers.gateway.front.rerouting import reroute
 from workers.gateway.front.scopes import require_scope
@@ -38,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 _MODELS = b"/v1/models"
 _HEALTH = b"/health"
+_PING = b"/ping"
 _RATE_HEADERS = [
     f"x-ratelimit-{what}-{of}" for of in ("requests", "tokens") for what in ("limit", "remaining", "reset")
 ]
@@ -189,7 +188,7 @@ class Surface:
             own_path(client, request, grant, extra_headers)
         elif (peer_path := self.peer_paths.get(path)) is not None:
             peer_path(client, request)
-        elif path == _HEALTH:
+        elif path in (_HEALTH, _PING):
             self._answer_health(client, request, extra_headers)
         else:
             raise errors.path_unknown(path.decode("utf-8", "replace"))
@@ -234,7 +233,8 @@ class Surface:
 
     def _answer_health(self, client: ClientConnection, request: HttpRequest, headers: Headers) -> None:
         """As engines say it, without a body and to anybody: some clients ask before they begin."""
-        require_method(request, "GET")
+        if request.path == _HEALTH or request.method != METHOD:
+            require_method(request, "GET")
         self._require_directory()
         if self.stop_reason is not None:
             raise self.stop_reason
@@ -243,7 +243,7 @@ class Surface:
     def _answer_models(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
         require_method(request, "GET")
         name = unquote(request.path[len(_MODELS) + 1 :].decode("utf-8", "replace"))
-        body = _models_body(self._require_directory(), grant, name)
+        body = models_body(self._require_directory(), grant, name)
         client.respond(200, [(b"content-type", b"application/json"), *headers], body)
 
     def _take_outcome(self, client: ClientConnection, request: HttpRequest, grant: Grant, headers: Headers) -> None:
@@ -277,17 +277,3 @@ def require_method(request: HttpRequest, method: str) -> None:
     allowed = (b"GET", b"HEAD") if method == "GET" else (method.encode(),)
     if request.method not in allowed:
         raise errors.method_not_allowed(b", ".join(allowed).decode())
-
-
-def _models_body(directory: Directory, grant: Grant, name: str) -> bytes:
-    routes = directory.list_routes(grant)
-    if not name:
-        return msgspec.json.encode({"object": "list", "data": [_model_card(route) for route in routes]})
-    for route in routes:
-        if route.public_name == name:
-            return msgspec.json.encode(_model_card(route))
-    raise errors.model_not_found(name)
-
-
-def _model_card(route: Route) -> dict[str, str | int]:
-    return {"id": route.public_name, "object": "model", "created": route.created_at, "owned_by": "tokenyard"}

@@ -1,10 +1,34 @@
-"""A chunked body, read strictly: sizes in hexadecimal without leading zeros, no extensions, no trailers."""
+"""A chunked body, read as RFC 9112 §7.1 writes it: what no sender may write is refused, as parsers differ about it.
+
+Extensions of chunks and fields behind the last one are read over and dropped, within bounds. None of the fields may be
+one that says where a message ends, whose it is or how it is to be read.
+"""
 
 import re
 
-_SIZE = re.compile(rb"0|[1-9A-Fa-f][0-9A-Fa-f]{0,7}")
+_TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_QUOTED = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*'
+_MAX_ZEROS = 16
+_ZEROS = rb"0{0,%d}" % _MAX_ZEROS
+_EXTENSIONS = rb"(?:;%b(?:=(?:%b|%b\"))?)*" % (_TOKEN, _TOKEN, _QUOTED)
+_SIZE_LINE = re.compile(rb"(%b[0-9A-Fa-f]{1,8})(%b)" % (_ZEROS, _EXTENSIONS))
+# What may become such a line.
+_SIZE_BEGUN = re.compile(
+    rb"%b[0-9A-Fa-f]{0,8}|%b[0-9A-Fa-f]{1,8}%b(?:;(?:%b(?:=(?:%b|%b[\\\"]?)?)?)?)"
+    % (_ZEROS, _ZEROS, _EXTENSIONS, _TOKEN, _TOKEN, _QUOTED)
+)
+_FIELD = re.compile(rb"(%b):[\t -~\x80-\xff]*" % _TOKEN)
+_FIELD_BEGUN = re.compile(rb"(?:%b)?|%b:[\t -~\x80-\xff]*" % (_TOKEN, _TOKEN))
+_NOTHING = re.compile(rb"")
+_NOT_BEHIND = frozenset(
+    b"authorization cache-control connection content-encoding content-length content-range content-type cookie expect"
+    b" forwarded host keep-alive max-forwards origin proxy-authorization proxy-connection range te trailer"
+    b" transfer-encoding upgrade x-api-key x-forwarded-for".split()
+)
 _LINE_END = b"\r\n"
-_MAX_SIZE_LINE_BYTES = 10
+MAX_LINE_BYTES = 1024
+MAX_EXTENSION_BYTES = 16 * 1024
+MAX_TRAILERS = 32
 
 
 class ChunkError(ValueError):
@@ -14,11 +38,13 @@ class ChunkError(ValueError):
 class ChunkedBody:
     """`is_over` once the last chunk has come; `is_too_large` once it is sure to exceed what there is room for."""
 
-    __slots__ = ("_left_bytes", "_pending", "_wants", "is_over", "is_too_large")
+    __slots__ = ("_extension_bytes", "_left_bytes", "_pending", "_trailers", "_wants", "is_over", "is_too_large")
 
     def __init__(self) -> None:
         self._pending = b""
         self._left_bytes = 0
+        self._extension_bytes = 0
+        self._trailers = 0
         self._wants = "size"
         self.is_over = False
         self.is_too_large = False
@@ -51,7 +77,7 @@ class ChunkedBody:
 
     def _read_line(self, data: bytes) -> bytes:
         data = self._pending + data
-        end = data.find(_LINE_END, 0, _MAX_SIZE_LINE_BYTES)
+        end = data.find(_LINE_END, 0, MAX_LINE_BYTES)
         if end < 0:
             self._require_beginning(data)
             self._pending = data
@@ -62,17 +88,15 @@ class ChunkedBody:
 
     def _require_beginning(self, data: bytes) -> None:
         """So that nonsense is refused at once, and at the same byte however it comes."""
-        line = data.removesuffix(b"\r")
-        is_sound = not line if self._wants != "size" else not line or bool(_SIZE.fullmatch(line))
-        if not is_sound or len(data) >= _MAX_SIZE_LINE_BYTES:
+        begun = {"size": _SIZE_BEGUN, "last": _FIELD_BEGUN, "end": _NOTHING}[self._wants]
+        if len(data) >= MAX_LINE_BYTES or not begun.fullmatch(data.removesuffix(b"\r")):
             raise ChunkError(self._complaint())
 
     def _take_line(self, line: bytes) -> None:
         if self._wants == "size":
-            if not _SIZE.fullmatch(line):
-                raise ChunkError(self._complaint())
-            self._left_bytes = int(line, 16)
-            self._wants = "content" if self._left_bytes else "last"
+            self._take_size(line)
+        elif self._wants == "last" and line:
+            self._drop_trailer(line)
         elif line:
             raise ChunkError(self._complaint())
         elif self._wants == "last":
@@ -80,9 +104,23 @@ class ChunkedBody:
         else:
             self._wants = "size"
 
+    def _take_size(self, line: bytes) -> None:
+        found = _SIZE_LINE.fullmatch(line)
+        self._extension_bytes += len(found[2]) if found is not None else 0
+        if found is None or self._extension_bytes > MAX_EXTENSION_BYTES:
+            raise ChunkError(self._complaint())
+        self._left_bytes = int(found[1], 16)
+        self._wants = "content" if self._left_bytes else "last"
+
+    def _drop_trailer(self, line: bytes) -> None:
+        self._trailers += 1
+        found = _FIELD.fullmatch(line)
+        if found is None or found[1].lower() in _NOT_BEHIND or self._trailers > MAX_TRAILERS:
+            raise ChunkError(self._complaint())
+
     def _complaint(self) -> bytes:
         return {
             "size": b"the size of a chunk is malformed",
             "end": b"a chunk is longer than its size",
-            "last": b"trailers are not taken",
+            "last": b"a trailer is malformed, or one too many, or may not be one",
         }[self._wants]

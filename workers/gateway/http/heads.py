@@ -25,7 +25,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 _NOT_UPSTREAM = frozenset(
     b"authorization x-api-key cookie origin host content-length transfer-encoding connection keep-alive expect te"
     b" trailer upgrade proxy-authorization proxy-connection accept-encoding x-request-id traceparent"
-    b" x-vllm-priority x-tokenyard-peer x-tokenyard-forwarded x-tokenyard-version x-tokenyard-counted".split()
+    b" x-vllm-priority x-tokenyard-peer x-tokenyard-forwarded x-tokenyard-version x-tokenyard-counted"
+    b" x-tokenyard-record".split()
 )
 _NOT_DOWNSTREAM = frozenset(
     b"connection keep-alive transfer-encoding content-length trailer upgrade"

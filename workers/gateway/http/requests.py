@@ -2,8 +2,8 @@
 
 Whoever stands in front of the gateway must see the same requests as it does. So a head has exact line ends, no folded
 lines and no space before a colon; a body has one length, in digits without leading zeros, or it is chunked and nothing
-else; chunk sizes have no extensions, and nothing follows the last chunk. Everything else is refused, whatever pieces it
-comes in: any division of the same bytes gives the same requests and the same refusal.
+else (chunked.py). Everything else is refused, whatever pieces it comes in: any division of the same bytes gives the
+same requests and the same refusal.
 """
 
 import re

@@ -25,15 +25,7 @@ _NOT_AT_ALL = struct.pack("ii", 1, 0)
 
 
 class UpstreamError(Exception):
-    """The engine could not be reached, or broke off its answer.
-
-    `was_reset`: the connection did not end in good order. A process that is killed resets only those by which something
-    has come that it had not read.
-    """
-
-    def __init__(self, why: str, *, was_reset: bool = False) -> None:
-        super().__init__(why)
-        self.was_reset = was_reset
+    """The engine could not be reached, or broke off its answer."""
 
 
 class AnswerReader(Protocol):
@@ -201,15 +193,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._until_close and exc is None:
             self._end(self._reader, [])
         else:
-            self._fail(UpstreamError("the engine closed the connection", was_reset=self._was_reset(exc)))
-
-    def _was_reset(self, exc: Exception | None) -> bool:
-        """Also after it was closed in good order: what was asked then came too late to be read."""
-        if exc is not None:
-            return isinstance(exc, (ConnectionResetError, BrokenPipeError))
-        connection = self.transport.get_extra_info("socket")
-        is_open = connection is not None and connection.fileno() >= 0
-        return is_open and bool(connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            self._fail(UpstreamError("the engine closed the connection"))
 
     # -- from the parser
 

@@ -31,9 +31,9 @@ WORKFLOW_COST = b"x-workflow-cost-budget-usd"
 WORKFLOW_TRAITS = (WORKFLOW_STEP, WORKFLOW_STEPS, WORKFLOW_DEADLINE, WORKFLOW_TOKENS, WORKFLOW_COST)
 TERMS_HEADERS = frozenset((OBJECTIVE, FAIRNESS, DEADLINE, SLO_TTFT, SLO_TPOT, WORKFLOW_ID, *WORKFLOW_TRAITS))
 
-# Between gateways: a request that came from another one, the version that was chosen there, that it was a gateway, and
-# that a limit of requests has counted it already. Of others only the first is heard, and only of requests for engines:
-# such a one stays where it is asked for.
+# Between gateways: a request that came from another one, the version that was chosen there, that it was a gateway,
+# that a limit of requests has counted it already, and what its record is known by. Of others only the first is heard,
+# and only of requests for engines: such a one stays where it is asked for.
 FORWARDED = b"x-tokenyard-forwarded"
 # The value of that where it is to be answered here, whatever comes.
 STAYS = b"1"
@@ -44,12 +44,13 @@ LAST = b"last"
 CHOSEN_VERSION = b"x-tokenyard-version"
 PROOF = b"x-tokenyard-peer"
 COUNTED = b"x-tokenyard-counted"
+RECORD = b"x-tokenyard-record"
 
 REQUEST_ID = b"x-request-id"
 _STICKY_HEADERS = (WORKFLOW_ID, b"x-session-id")
 _TAG_HEADERS = frozenset((OBJECTIVE, FAIRNESS, WORKFLOW_ID, WORKFLOW_STEP))
 _OF_THE_MESSAGE = {b"x-session-id", REQUEST_ID, b"traceparent", b"content-type"}
-_NOTED = TERMS_HEADERS | _OF_THE_MESSAGE | {DEGRADE, FORWARDED, CHOSEN_VERSION, PROOF, COUNTED}
+_NOTED = TERMS_HEADERS | _OF_THE_MESSAGE | {DEGRADE, FORWARDED, CHOSEN_VERSION, PROOF, COUNTED, RECORD}
 # https://www.w3.org/TR/trace-context/: version, trace id, parent id, flags; none of the ids all zeros.
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 _MADE_ID = re.compile(rb"(?=.*[1-9a-f])[0-9a-f]{16}(?=.*[1-9a-f])[0-9a-f]{16}")

@@ -61,7 +61,7 @@ class Meter:
     """Turns settlements into records, in the spool and in the running totals. `observers` see each record.
 
     `settled` is told of each settlement, its tokens and its cost, however the request ended. `keepers` are those who
-    take the records that are kept, by their ids.
+    take the records that are kept, by their ids; `awaited` are the ids of those that await their delivery.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class Meter:
         self._randomness = randomness
         self._sequence = 0
         self.keepers: dict[str, Callable[[UsageRecord], None]] = {}
+        self.awaited: set[str] = set()
         self._ttfts: deque[tuple[float, float]] = deque(maxlen=_TTFTS_MAX)
         self.requests_total = 0
         self.refused_total = 0
@@ -115,11 +116,13 @@ class Meter:
     def forget(self, request: Settlement) -> None:
         """Of one that another node answers, and records: here it used nothing."""
         self.keepers.pop(request.record_id, None)
+        self.awaited.discard(request.record_id)
         if self._settled is not None:
             self._settled(request, 0, 0)
 
     def write_delivered(self, request: Settlement, record: UsageRecord) -> None:
         """What `settle` gave to a keeper. It is numbered only here: in the spool numbers follow each other."""
+        self.awaited.discard(request.record_id)
         if self._settled is not None:
             self._settled(request, record.input_tokens + record.output_tokens, record.cost_pico_usd)
         self._write(msgspec.structs.replace(record, sequence=self._next_sequence()), self._monotonic())

@@ -145,7 +145,7 @@ class Tally:
         answer = self._question.path.api.read_answer(body)
         self._learn_first_token(answer, now)
         if answer.usage is None or answer.usage.is_empty:
-            return self.settlement.estimate(len(body) // BYTES_PER_TOKEN)
+            return self.settlement.estimate(len(body) // BYTES_PER_TOKEN if self._question.path.generates else 0)
         choices = body.count(_CHOICE_KEY)
         if choices > 1 and self._engine is not None and not dialect_of(self._engine.endpoint).counts_every_choice:
             prompts = choices // choices_of(self._question.peek)

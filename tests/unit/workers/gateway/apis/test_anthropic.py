@@ -95,6 +95,8 @@ def test_half_an_event_is_dropped_when_the_engine_breaks_off():
     [
         (errors.bad_request("invalid_json", "No."), "invalid_request_error"),
         (errors.key_invalid(), "authentication_error"),
+        (errors.GatewayError(402, "budget_exhausted", "No."), "billing_error"),
+        (errors.path_not_in_scope("/v1/messages"), "permission_error"),
         (errors.model_not_found("m"), "not_found_error"),
         (errors.queue_full(3), "rate_limit_error"),
         (errors.no_endpoint(3), "overloaded_error"),

@@ -53,6 +53,39 @@ def test_a_refusal_says_how_long_to_wait_within_reason():
     assert pause_s(reply("refused", 429, retry_after=b"soon")) == PAUSE_S
 
 
+def used(outcome, output_tokens, wasted_tokens=0, **fields):
+    record = usage_record(1, outcome=outcome, output_tokens=output_tokens, wasted_tokens=wasted_tokens, **fields)
+    return Reply(LoopbackAnswer(200 if outcome == "completed" else 502, {}, b"{}"), record)
+
+
+ITEM = Item(0, "a", b"")
+
+
+def test_what_earlier_tries_and_their_own_attempts_threw_away_is_in_the_record_of_the_last():
+    progress = Progress(batch(status="in_progress"))
+    for reply_of_a_try in (used("failed", 3, 4), used("failed", 5, error_code="shutting_down")):
+        assert progress.judge(ITEM, reply_of_a_try, now=0.0) != "keep"
+    record = progress.due_record(ITEM, used("completed", 7, 1))
+    assert (record.output_tokens, record.wasted_tokens) == (7, 3 + 4 + 5 + 1)
+
+
+def test_what_is_given_up_has_a_record_of_its_waste_if_it_has_any_and_only_once():
+    progress = Progress(batch(status="in_progress"))
+    progress.judge(ITEM, used("failed", 3), now=0.0)
+    progress.ready.append(Item(1, "b", b""))
+    [(item, record)] = progress.give_up("batch_cancelled")
+    assert (item, record.error_code, record.output_tokens, record.wasted_tokens) == (ITEM, "batch_cancelled", 0, 3)
+    assert (progress.give_up("batch_cancelled"), progress.waste_of(ITEM, "x"), list(progress.ready)) == ([], None, [])
+
+
+def test_an_answer_that_has_no_record_of_its_own_leaves_that_of_the_waste_before():
+    progress = Progress(batch(status="in_progress"))
+    progress.judge(ITEM, used("failed", 3), now=0.0)
+    assert progress.due_record(ITEM, Reply(None, None)) is None
+    record = progress.due_record(ITEM, Reply(LoopbackAnswer(500, {}, b""), None))
+    assert (record.error_code, record.wasted_tokens) == ("internal_error", 3)
+
+
 def test_while_refused_the_whole_batch_pauses_and_the_item_is_next():
     progress = Progress(batch(status="in_progress"))
     progress.ready.append(Item(1, "b", b""))

@@ -8,7 +8,7 @@ from workers.contracts.settlement import Settlement
 from workers.gateway import errors
 from workers.gateway.front.proofs import FRESH_FOR_S, is_proven
 from workers.gateway.front.rerouting import own_words, reroute
-from workers.gateway.payload.labels import DEADLINE, FORWARDED, PROOF
+from workers.gateway.payload.labels import DEADLINE, FORWARDED, PROOF, RECORD
 
 ARRIVED_UNIX_S = 1_800_000_000.0
 WAITED_S = FRESH_FOR_S + 30
@@ -17,6 +17,7 @@ WAITED_S = FRESH_FOR_S + 30
 def said(**noted):
     settlement = Settlement(
         request_id="r",
+        record_id="0199-of-its-record",
         arrived_at=5.0,
         arrived_unix_s=ARRIVED_UNIX_S,
         tenant_id="t",
@@ -32,6 +33,10 @@ def said(**noted):
 
 def test_who_waited_longer_than_a_proof_is_fresh_is_proven_all_the_same():
     assert is_proven("s", FORWARDED, b"r", said()[PROOF], ARRIVED_UNIX_S + WAITED_S)
+
+
+def test_whoever_answers_is_told_what_the_record_is_known_by():
+    assert said()[RECORD] == b"0199-of-its-record %r" % ARRIVED_UNIX_S
 
 
 @pytest.mark.parametrize(("given", "left"), [(b"100000", b"10000"), (b" 90001 ", b"1"), (b"5", b"1")])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.gateway.http.chunked import ChunkedBody, ChunkError
+from workers.gateway.http.chunked import MAX_LINE_BYTES, MAX_TRAILERS, ChunkedBody, ChunkError
 from workers.gateway.http.request_heads import MAX_URL_BYTES, RefusedRequestError
 from workers.gateway.http.requests import MAX_BODY_BYTES, MAX_HEAD_BYTES, RequestReader
 
@@ -19,6 +19,7 @@ SOUND = [
     b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     POST + b"Content-Length: 5\r\n\r\nhello",
     CHUNKED + b"5\r\nhello\r\nA\r\n0123456789\r\n0\r\n\r\n",
+    CHUNKED + b'05;a;b=c;d="e\\"; \xc3\xbc\t"\r\nhello\r\n0000A\r\n0123456789\r\n000;z\r\nX: y\r\nX-Sum:\r\n\r\n',
     b"\r\n\r\nGET /models?x=1 HTTP/1.1\r\nHost: a:80\r\nX-Y: \t a b \xc3\xbc \r\n\r\n",
     b"GET http://a/v1/models?q HTTP/1.1\r\nHost: a\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -66,8 +67,18 @@ SMUGGLED = {
     "credentials in the target": b"GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n",
     "another scheme": b"GET file:///etc/passwd HTTP/1.1\r\nHost: a\r\n\r\n",
     "a tunnel": b"CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n",
-    "a chunk extension": CHUNKED + b"5;a=b\r\nhello\r\n0\r\n\r\n",
-    "a chunk size with zeros": CHUNKED + b"05\r\nhello\r\n0\r\n\r\n",
+    "an extension without a name": CHUNKED + b"5;\r\nhello\r\n0\r\n\r\n",
+    "an extension without a value": CHUNKED + b"5;a=\r\nhello\r\n0\r\n\r\n",
+    "an extension behind a space": CHUNKED + b"5 ;a=b\r\nhello\r\n0\r\n\r\n",
+    "an extension that ends in a line feed": CHUNKED + b"5;a=b\nhello\r\n0\r\n\r\n",
+    "an extension with a carriage return": CHUNKED + b"5;a=\rb\r\nhello\r\n0\r\n\r\n",
+    "an extension with a NUL": CHUNKED + b"5;a=\x00\r\nhello\r\n0\r\n\r\n",
+    "an extension that is not unquoted": CHUNKED + b'5;a="b\r\nhello\r\n0\r\n\r\n',
+    "an extension that quotes a line feed": CHUNKED + b'5;a="\n"\r\nhello\r\n0\r\n\r\n',
+    "an extension that quotes the end of a line": CHUNKED + b'5;a="\r\n"\r\nhello\r\n0\r\n\r\n',
+    "an endless extension": CHUNKED + b"5;a=" + b"b" * MAX_LINE_BYTES + b"\r\nhello\r\n0\r\n\r\n",
+    "too much of extensions": CHUNKED + (b"1;" + b"a" * 1000 + b"\r\nx\r\n") * 17 + b"0\r\n\r\n",
+    "too many zeros": CHUNKED + b"0" * 25 + b"5\r\nhello\r\n0\r\n\r\n",
     "a chunk size with a prefix": CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n",
     "a chunk size with a sign": CHUNKED + b"+5\r\nhello\r\n0\r\n\r\n",
     "a chunk size with a space": CHUNKED + b"5 \r\nhello\r\n0\r\n\r\n",
@@ -76,8 +87,18 @@ SMUGGLED = {
     "a chunk size that ends in a line feed": CHUNKED + b"5\nhello\r\n0\r\n\r\n",
     "a chunk longer than its size": CHUNKED + b"5\r\nhello!\r\n0\r\n\r\n",
     "a chunk that ends in a line feed": CHUNKED + b"5\r\nhello\n0\r\n\r\n",
-    "several zeros": CHUNKED + b"5\r\nhello\r\n000\r\n\r\n",
-    "trailers": CHUNKED + b"0\r\nX: y\r\n\r\n",
+    "a trailer that is a length": CHUNKED + b"0\r\nContent-Length: 5\r\n\r\n",
+    "a trailer that is a coding": CHUNKED + b"0\r\ntransfer-encoding: chunked\r\n\r\n",
+    "a trailer that is a host": CHUNKED + b"0\r\nX: y\r\nHost: b\r\n\r\n",
+    "a trailer that is a key": CHUNKED + b"0\r\nAuthorization: Bearer x\r\n\r\n",
+    "a folded trailer": CHUNKED + b"0\r\nX: y\r\n z\r\n\r\n",
+    "a trailer with a space before the colon": CHUNKED + b"0\r\nX : y\r\n\r\n",
+    "a trailer without a colon": CHUNKED + b"0\r\nX\r\n\r\n",
+    "a trailer that ends in a line feed": CHUNKED + b"0\r\nX: y\n\r\n",
+    "a trailer with a carriage return": CHUNKED + b"0\r\nX: y\rz\r\n\r\n",
+    "a request where a trailer would be": CHUNKED + b"0\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an endless trailer": CHUNKED + b"0\r\nX: " + b"y" * MAX_LINE_BYTES + b"\r\n\r\n",
+    "too many trailers": CHUNKED + b"0\r\n" + b"X: y\r\n" * (MAX_TRAILERS + 1) + b"\r\n",
 }
 
 
@@ -156,21 +177,21 @@ def test_pipelined_requests_come_in_order_and_what_follows_a_refused_one_is_not_
 
 
 @pytest.mark.parametrize(
-    ("content", "status"),
+    ("content", "status", "code"),
     [
-        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
-        (b"GET /" + b"a" * 9000, 414),
-        (POST + b"X: " + b"a" * 70_000 + b"\r\n\r\n", 431),
-        (POST + b"X: a\r\n" * 200 + b"\r\n", 431),
-        (POST + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413),
-        (CHUNKED + b"%x\r\n" % (MAX_BODY_BYTES + 1), 413),
-        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
-        (POST + b"Expect: a miracle\r\n\r\n", 417),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414, "url_too_long"),
+        (b"GET /" + b"a" * 9000, 414, "url_too_long"),
+        (POST + b"X: " + b"a" * 70_000 + b"\r\n\r\n", 431, "headers_too_large"),
+        (POST + b"X: a\r\n" * 200 + b"\r\n", 431, "headers_too_large"),
+        (POST + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), 413, "body_too_large"),
+        (CHUNKED + b"%x\r\n" % (MAX_BODY_BYTES + 1), 413, "body_too_large"),
+        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505, "http_version_unsupported"),
+        (POST + b"Expect: a miracle\r\n\r\n", 417, "expectation_failed"),
     ],
 )
-def test_what_is_too_large_or_not_spoken_here_is_refused_by_name(content, status):
-    assert Heard([content]).refusal[0] == status
-    assert Heard(pieces_of(content, range(0, len(content), 997))).refusal[0] == status
+def test_what_is_too_large_or_not_spoken_here_is_refused_by_name(content, status, code):
+    assert Heard([content]).refusal == (status, code.encode())
+    assert Heard(pieces_of(content, range(0, len(content), 997))).refusal == (status, code.encode())
 
 
 @pytest.mark.parametrize(("room", "status"), [(0, None), (-1, None), (1, 431)])
@@ -288,6 +309,57 @@ def test_fuzz_a_chunked_body_is_put_together_and_what_follows_it_is_left(parts, 
     assert body.is_over
     assert b"".join(found) == b"".join(parts)
     assert left == rest
+
+
+NAMES = st.text("abcXYZ019!#$%&'*+-.^_`|~", min_size=1, max_size=8).map(str.encode)
+QUOTED = st.lists(st.sampled_from([b"\t", b" ", b"a", b";", b"=", b"0", b"\\\\", b'\\"', b"\\a"]), max_size=6).map(
+    lambda parts: b'"' + b"".join(parts) + b'"'
+)
+EXTENSIONS = st.lists(
+    st.builds(lambda name, value: b";" + name + value, NAMES, st.just(b"") | (NAMES | QUOTED).map(b"=".__add__)),
+    max_size=3,
+).map(b"".join)
+ZEROS = st.integers(0, 16).map(lambda count: b"0" * count)
+CHUNKS = st.builds(
+    lambda zeros, content, extensions: (content, b"%b%x%b\r\n%b\r\n" % (zeros, len(content), extensions, content)),
+    ZEROS,
+    st.binary(min_size=1, max_size=40),
+    EXTENSIONS,
+)
+FIELD_VALUES = st.text("ab ,;:\t=", max_size=12).map(str.encode)
+TRAILERS = st.lists(
+    st.builds(lambda name, value: b"X-" + name + b":" + value + b"\r\n", NAMES, FIELD_VALUES), max_size=4
+)
+LEGAL_BODIES = st.builds(
+    lambda chunks, zeros, extensions, trailers: (
+        b"".join(content for content, _ in chunks),
+        b"".join(sent for _, sent in chunks) + b"0" + zeros + extensions + b"\r\n" + b"".join(trailers) + b"\r\n",
+    ),
+    st.lists(CHUNKS, max_size=5),
+    ZEROS,
+    EXTENSIONS,
+    TRAILERS,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(LEGAL_BODIES, st.lists(st.integers(0, 600), max_size=6))
+def test_fuzz_a_legal_chunked_request_has_the_body_that_httptools_finds_however_it_comes(legal, cuts):
+    body, sent = legal
+    content = CHUNKED + sent + SOUND[0]
+    heard = Heard(pieces_of(content, cuts))
+    assert heard.refusal is None
+    assert [request.body for request in heard.requests] == [body, b""] == Oracle(content).bodies
+    assert dict(heard.requests[0].head.headers).keys() == {b"host", b"transfer-encoding"}
+
+
+@settings(max_examples=400, deadline=None)
+@given(LEGAL_BODIES, st.integers(0, 600), st.binary(max_size=2), st.lists(st.integers(0, 600), max_size=6))
+def test_fuzz_a_chunked_body_that_is_nearly_legal_is_heard_alike_however_it_comes(legal, at, wrong, cuts):
+    content = CHUNKED + legal[1][:at] + wrong + legal[1][at + 1 :] + SOUND[0]
+    heard = Heard([content])
+    assert Heard(pieces_of(content, cuts)).summary() == heard.summary()
+    assert Oracle(content).bodies[: len(heard.requests)] == [request.body for request in heard.requests]
 
 
 def test_a_chunked_body_that_is_cut_is_not_over():

@@ -11,16 +11,18 @@ pytestmark = pytest.mark.unit
 
 bodies = st.binary(max_size=60)
 names = st.sampled_from([b"x-a", b"authorization", b"X-Forwarded-For", b"content-type"])
+extensions = st.sampled_from([b"", b";a", b';a="b;"'])
+trailers = st.sampled_from([b"", b"X-Sum: 1\r\n", b"X-Sum: 1\r\nX-Other:\r\n"])
 values = st.sampled_from([b"1", b"Bearer ty-1", b"10.0.0.1, 10.0.0.2", b"a  b"])
 
 
-def chunked(body, sizes):
+def chunked(body, sizes, extension, trailers):
     pieces, at = [], 0
     for size in [*sizes, len(body)]:
         if piece := body[at : at + size]:
-            pieces.append(b"%x\r\n%b\r\n" % (len(piece), piece))
+            pieces.append(b"%x%b\r\n%b\r\n" % (len(piece), extension, piece))
         at += size
-    return b"".join(pieces) + b"0\r\n\r\n"
+    return b"".join(pieces) + b"0%b\r\n%b\r\n" % (extension, trailers)
 
 
 @st.composite
@@ -30,7 +32,8 @@ def messages(draw):
     body = draw(bodies)
     if version == b"1.1" and draw(st.booleans()):
         framing = b"transfer-encoding: chunked\r\n"
-        content = chunked(body, draw(st.lists(st.integers(1, 20), max_size=4)))
+        sizes, extension = draw(st.lists(st.integers(1, 20), max_size=4)), draw(extensions)
+        content = chunked(body, sizes, extension, draw(trailers))
     else:
         framing, content = (b"content-length: %d\r\n" % len(body), body) if draw(st.booleans()) else (b"", b"")
     target = draw(st.sampled_from([b"/v1/chat/completions", b"/v1/models?limit=1", b"http://h/x?y=z"]))

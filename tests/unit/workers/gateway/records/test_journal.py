@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.workers.gateway.records.test_metering import Clock, MemorySpool, meter_with
 from workers.contracts import journal as format_module
 from workers.contracts.journal import HEAD_BYTES, JOURNAL_SUFFIX, SLOT_BYTES, JournalError, read_journal
+from workers.contracts.recording import unheard, unheard_id
 from workers.contracts.salvage import salvage_all
 from workers.contracts.settlement import Origin, Settlement, Used
 from workers.contracts.snapshot import Price
@@ -126,6 +127,36 @@ def test_the_record_is_known_by_the_same_id_and_time_whoever_writes_it(world):
     [salvaged] = world.salvage()
     settled = world.settled(settlement)
     assert (salvaged.record_id, salvaged.arrived_at) == (settled.record_id, settled.arrived_at)
+
+
+def test_what_another_gateway_asked_for_and_has_heard_nothing_of_is_waste_under_an_id_of_its_own(world):
+    settlement = world.request(awaits_delivery=True)
+    world.journal.open(settlement).count(9, 5)
+    world.die()
+    [record] = world.salvage()
+    assert (record.output_tokens, record.cost_pico_usd, record.wasted_tokens) == (0, 0, 5)
+    assert record.error_code == "gateway_died"
+    assert record.record_id == unheard_id(settlement.record_id, settlement.arrived_unix_s) != settlement.record_id
+
+
+def test_what_another_gateway_has_heard_of_is_salvaged_as_it_was_asked_for(world):
+    settlement = world.request(awaits_delivery=True)
+    slot = world.journal.open(settlement)
+    slot.first_token_after(0.5)
+    slot.count(9, 5)
+    world.die()
+    [record] = world.salvage()
+    assert (record.record_id, record.output_tokens) == (settlement.record_id, 5)
+
+
+def test_what_was_written_as_unheard_just_before_the_end_is_not_salvaged_as_heard(world):
+    settlement = world.request()
+    world.journal.open(settlement)
+    record = world.settled(settlement)
+    world.journal.keep(record, msgspec.json.encode(record))
+    world.spool.append_all([unheard(record)])
+    world.die()
+    assert [one.record_id for one in world.salvage()] == [unheard(record).record_id]
 
 
 def test_a_request_that_was_waiting_has_used_nothing(world):
