@@ -41,7 +41,7 @@ class FairQueue:
             entries = self._begin_to_wait(tenant_id)
         entry = (-ticket.start_by, -ticket.number, ticket)
         place = bisect_left(entries, entry)
-        if place < len(entries) and entries[place][2] is ticket:  # it was let go and is kept again
+        if place < len(entries) and entries[place] == entry:  # it was let go and is kept again
             return
         entries.insert(place, entry)
         self._entries += 1

@@ -162,3 +162,17 @@ def test_what_is_let_go_and_kept_again_waits_once():
     back.state = State.KEPT
     queue.queue.push(back)
     assert list(queue.queue.look()) == [back]
+
+
+@pytest.mark.parametrize("moved_s", [1e-4, -1e-4, 0.02, -0.02, 0.0])
+def test_who_is_judged_again_while_it_waits_keeps_its_place_in_the_queue(moved_s):
+    """Three stood where their old entries were, and were taken to be there still: nobody ever sent them."""
+    queue = Queue()
+    tickets = [queue.push("a", start_by=number * 0.01) for number in range(4)]
+    for ticket in tickets:
+        ticket.state = State.NEW
+        ticket.start_by += moved_s
+        ticket.state = State.KEPT
+        queue.queue.push(ticket)
+    assert list(queue.queue.look()) == tickets
+    assert [queue.serve() for _ in range(5)] == ["a"] * 4 + [None]

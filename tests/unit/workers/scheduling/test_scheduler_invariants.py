@@ -20,7 +20,9 @@ from workers.scheduling.interface import (
     SchedulerConfig,
     Suspect,
 )
+from workers.scheduling.ordering.fair_queue import _is_kept
 from workers.scheduling.scheduler import Scheduler
+from workers.scheduling.ticket import State
 
 pytestmark = pytest.mark.unit
 
@@ -254,6 +256,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         for pool in self.scheduler._queues.pools.values():
             assert pool.plan.slots.work_s >= -1e-6
             assert pool.fleet._running == sum(len(endpoint.running) for endpoint in pool.fleet.endpoints.values())
+
+    @invariant()
+    def who_is_kept_can_be_found(self):
+        for pool in self.scheduler._queues.pools.values():
+            queues = pool._queue._queues.values()
+            found = {entry[2].number for queue in queues for entries in queue._tenants.values() for entry in entries
+                     if _is_kept(entry)}  # fmt: skip
+            assert found >= {ticket.number for ticket in pool.waiting.values() if ticket.state is State.KEPT}
 
     @invariant()
     def the_driver_is_told_when_to_tick_while_there_is_anything_to_do(self):
